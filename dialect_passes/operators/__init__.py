@@ -1,0 +1,13 @@
+"""Operators by family, and the table of decompositions applied at capture.
+
+A decomposition is a Python function over torch operations, registered under the operator's name:
+
+    @decomposes("aten.maximum.default")
+    def maximum(a, b): ...
+
+torch is imported inside the functions only, so that this package also loads where torch is absent.
+"""
+
+from .registry import decomposes, decomposition_table
+
+__all__ = ["decomposes", "decomposition_table"]

@@ -1,0 +1,57 @@
+"""Scaled dot product attention, as matmuls and a softmax."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.scaled_dot_product_attention.default")
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query key^T * scale + mask) value, as PyTorch documents it.
+
+    torch's own decomposition for CPU changes the result's strides under a later view (GPT-2 fails in
+    it). A row that the mask leaves empty gives zeros, as eager's kernels do, not NaN.
+    """
+    import torch
+
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = torch.matmul(query * scale, key.transpose(-2, -1))
+    mask = _mask(query, key, attn_mask, is_causal)
+    if mask is not None:
+        blocked = torch.full((), -math.inf, dtype=scores.dtype, device=scores.device)
+        scores = torch.where(mask, scores, blocked) if mask.dtype == torch.bool else scores + mask
+    weights = torch.softmax(scores, -1)
+    if mask is not None:
+        empty = (scores == -math.inf).all(-1, keepdim=True)
+        weights = torch.where(empty, torch.zeros((), dtype=weights.dtype, device=weights.device), weights)
+    if dropout_p > 0.0:
+        weights = torch.dropout(weights, dropout_p, True)
+    return torch.matmul(weights, value)
+
+
+def _mask(query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor | None:
+    import torch
+
+    if not is_causal:
+        return attn_mask
+    rows = torch.arange(query.shape[-2], device=query.device).unsqueeze(1)
+    columns = torch.arange(key.shape[-2], device=query.device).unsqueeze(0)
+    return columns <= rows

@@ -1,0 +1,47 @@
+"""Registration of decompositions by operator name, and the table they make together with torch-mlir's."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+_FAMILIES = ("attention", "ordering")
+
+_DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
+
+# torch's decompositions of these lose what the lowering needs: a scatter written as `where` over a whole
+# tensor copies a KV cache to write one row of it.
+_KEEP_WHOLE = ("aten.select_scatter.default", "aten.slice_scatter.default")
+
+
+def decomposes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers the function as the decomposition of the operators `names` (``aten.maximum.default``)."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            assert name not in _DECOMPOSITIONS, f"{name} is registered twice"
+            _DECOMPOSITIONS[name] = function
+        return function
+
+    return register
+
+
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """Operator overload -> decomposition: torch-mlir's table, with ours before it. Imports torch."""
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    for family in _FAMILIES:
+        importlib.import_module(f"{__package__}.{family}")
+    table = dict(get_decomposition_table())
+    for name in _KEEP_WHOLE:
+        table.pop(_overload(name), None)
+    table.update({_overload(name): function for name, function in _DECOMPOSITIONS.items()})
+    return table
+
+
+def _overload(name: str) -> Any:
+    import torch
+
+    namespace, packet, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload)

@@ -1,0 +1,110 @@
+"""Textual pass pipelines: torch-mlir's and MLIR's passes by name, and ours, run one by one.
+
+Running them singly costs nothing measurable and tells which pass failed, on which IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+
+from .registry import PASSES, load_pass
+
+Observer = Callable[[str, ir.Module], None]
+
+
+class PassError(Exception):
+    """A pass failed. name: the pass; diagnostics: what MLIR said."""
+
+    def __init__(self, name: str, diagnostics: str) -> None:
+        super().__init__(f"{name}: {diagnostics}")
+        self.name = name
+        self.diagnostics = diagnostics
+
+
+def split_top_level(text: str) -> list[str]:
+    """Splits at the commas outside brackets: ``a,func.func(b,c)`` -> ``a``, ``func.func(b,c)``.
+
+    Raises ValueError for brackets that do not match.
+    """
+    depth, start, parts = 0, 0, []
+    for i, char in enumerate(text):
+        depth += (char in "({<") - (char in ")}>")
+        if depth < 0:
+            raise ValueError(f"unbalanced '{char}' in the pass pipeline: {text}")
+        if char == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    if depth:
+        raise ValueError(f"unclosed bracket in the pass pipeline: {text}")
+    return [part for part in [*parts, text[start:].strip()] if part]
+
+
+def expand(pipeline: str) -> list[str]:
+    """The single passes of a pipeline, named pipelines of torch-mlir expanded, in order.
+
+    pipeline: ``builtin.module(...)`` or just the list inside. Needs an active MLIR context.
+    Raises ValueError for a pass that nobody knows.
+    """
+    text = pipeline.strip()
+    if text.startswith("builtin.module(") and text.endswith(")"):
+        text = text.removeprefix("builtin.module(").removesuffix(")")
+    return [single for item in split_top_level(text) for single in _expand_one(item)]
+
+
+def _expand_one(item: str) -> list[str]:
+    if pass_name(item) in PASSES:
+        return [item]
+    try:
+        parsed = str(PassManager.parse(f"builtin.module({item})"))
+    except ir.MLIRError as error:
+        raise ValueError(f"unknown pass or option in '{item}': {error}") from error
+    except ValueError as error:
+        raise ValueError(f"unknown pass or option in '{item}': {error}") from error
+    return split_top_level(parsed.removeprefix("builtin.module(").removesuffix(")"))
+
+
+def pass_name(item: str) -> str:
+    """The bare name of one pipeline item: ``cse{x=1}`` -> ``cse``, ``func.func(cse)`` stays itself."""
+    return item if "(" in item else item.partition("{")[0]
+
+
+def names(item: str) -> Iterator[str]:
+    """Every name by which a user may mean this item: itself, and the passes nested in it."""
+    yield pass_name(item)
+    if "(" in item:
+        for inner in split_top_level(item.partition("(")[2].removesuffix(")")):
+            yield from names(inner)
+
+
+def run(
+    module: ir.Module, passes: list[str], *, before: Observer | None = None, after: Observer | None = None
+) -> None:
+    """Runs single passes (from `expand`) over `module` in place.
+
+    Raises PassError naming the pass that failed, with the diagnostics.
+    """
+    for item in passes:
+        if before:
+            before(item, module)
+        _run_one(module, item)
+        if after:
+            after(item, module)
+
+
+def _run_one(module: ir.Module, item: str) -> None:
+    with module.context:
+        try:
+            if item in PASSES:
+                load_pass(item)(module)
+            else:
+                PassManager.parse(f"builtin.module({item})").run(module.operation)
+        except ir.MLIRError as error:
+            raise PassError(item, _diagnostics(error)) from error
+
+
+def _diagnostics(error: ir.MLIRError) -> str:
+    lines = [f"{d.location}: {d.message}" for d in error.error_diagnostics]
+    return "\n".join(lines) or str(error)

@@ -1,0 +1,18 @@
+"""Our passes by name. A pass is a module of the same name (``-`` for ``_``) with ``run(module)``, loaded when used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+PASSES: dict[str, str] = {
+    "keep-nan-comparisons": "comparisons of a float tensor with itself keep their meaning for NaN",
+}
+"""Pass name -> one line for ``pipeline-opt --help``."""
+
+
+def load_pass(name: str) -> Callable[[Any], None]:
+    """The function that runs the pass `name` over a module in place."""
+    module = importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
+    return module.run

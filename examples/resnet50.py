@@ -1,0 +1,24 @@
+"""ResNet-50 image classifier on one 224x224 image: the bottleneck variant, with static shapes."""
+
+import torch
+from torch import nn
+from transformers import ResNetConfig, ResNetForImageClassification
+
+
+def get_model(config: ResNetConfig | None = None) -> nn.Module:
+    torch.manual_seed(0)
+    return ResNetForImageClassification(config or ResNetConfig(num_labels=1000)).eval()
+
+
+def get_example_inputs() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    return {"pixel_values": torch.randn(1, 3, 224, 224)}
+
+
+def small_config() -> ResNetConfig:
+    return ResNetConfig(embedding_size=16, hidden_sizes=[32, 64], depths=[1, 1], num_labels=10)
+
+
+def small_inputs() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    return {"pixel_values": torch.randn(1, 3, 32, 32)}

@@ -1,0 +1,37 @@
+"""Compiles PyTorch programs into portable executables for CPU, CUDA and Vulkan.
+
+    import pipeline
+    exe = pipeline.compile(model, args=(x,), target="cpu")
+    y = exe(x)
+    exe.save("m.vmfb"); exe = pipeline.load("m.vmfb")
+
+Names load when first used: a machine that only runs artifacts has neither torch nor the compilers.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.api import compile
+    from pipeline.runtime import Executable, load
+
+_HOMES = {
+    "compile": "pipeline.api",
+    "load": "pipeline.runtime",
+    "Executable": "pipeline.runtime",
+    "PipelineError": "pipeline.errors",
+    "InputError": "pipeline.errors",
+    "UnsupportedError": "pipeline.errors",
+    "InternalError": "pipeline.errors",
+    "ArgumentError": "pipeline.runtime",
+    "ArtifactError": "pipeline.runtime",
+    "IncompatibleDeviceError": "pipeline.runtime",
+}
+
+__all__ = [*_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pipeline' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,113 @@
+"""`pipeline.compile`: from a module to an executable in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from pipeline.runtime import Executable
+
+from . import child
+from .capture import capture
+from .compiler import Options, compile_program
+from .entry_points import EntrySpec, as_args
+from .errors import InputError
+from .program import Program
+from .targets import parse_targets
+
+_WEIGHTS = ("auto", "inline", "external")
+
+
+def compile(
+    model: torch.nn.Module | ExportedProgram,
+    *,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    entry_points: Mapping[str, Any] | None = None,
+    target: str | Sequence[str] = "cpu",
+    device: str | None = None,
+    **options: Any,
+) -> Executable:
+    """Compiles `model` and loads the result.
+
+    args, kwargs: example arguments; their shapes and dtypes are compiled in, except the dimensions that
+        `dynamic_shapes` (as for `torch.export.export`) leaves open.
+    entry_points: instead of the above, several methods that share weights and state:
+        ``{"prefill": {"method": "prefill", "args": (...), "kwargs": {...}, "dynamic_shapes": ...}, ...}``.
+    target: "cpu", "vulkan", "cuda", or several ("cpu,vulkan") in one artifact.
+    device: where to load it; by default the first target.
+    options: see `compile_options`.
+
+    The model's train or eval mode is respected. Compiling is a snapshot: later changes of the model's
+    tensors do not reach the executable. Raises InputError, UnsupportedError (listing every operator that
+    cannot be compiled, with source lines) or InternalError (with a reproducer folder).
+    """
+    entries = entry_specs(args, kwargs, dynamic_shapes, entry_points)
+    settings = compile_options(target, **options)
+    artifact = compile_program(capture_checked(model, entries), settings)
+    return Executable(artifact, device=device)
+
+
+def compile_options(
+    target: str | Sequence[str] = "cpu",
+    *,
+    cpu: str = "host",
+    cuda_arch: str = "sm_80",
+    vulkan_target: str | None = None,
+    weights: str = "auto",
+    iree_args: Sequence[str] = (),
+    print_after: Sequence[str] = (),
+    dump_dir: str | os.PathLike[str] | None = None,
+    timeout: float = child.DEFAULT_TIMEOUT,
+    memory_limit: int | None = None,
+    **callbacks: Callable[..., None],
+) -> Options:
+    """The options of a compilation.
+
+    cpu: "host", "generic" or an LLVM CPU name. cuda_arch: such as "sm_80".
+    vulkan_target: as ``iree-compile --iree-vulkan-target`` takes it; the default runs on any device.
+    weights: "inline" (inside the .vmfb), "external" (a .irpa beside it) or "auto" (by size).
+    iree_args: further iree-compile options, which win over ours.
+    print_after, dump_dir: stages or passes whose IR to print; a folder for the IR after every pass.
+    timeout, memory_limit: seconds and bytes that one compiler process may take.
+    """
+    if weights not in _WEIGHTS:
+        raise InputError(f"weights '{weights}' is unknown; choose from {', '.join(_WEIGHTS)}")
+    folder = Path(dump_dir) if dump_dir is not None else None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    return Options(
+        targets=parse_targets(target, cpu=cpu, cuda_arch=cuda_arch, vulkan_target=vulkan_target),
+        weights=weights,
+        iree_args=tuple(iree_args),
+        print_after=tuple(print_after),
+        dump_dir=folder,
+        limits=child.Limits(timeout, memory_limit),
+        **callbacks,
+    )
+
+
+def entry_specs(
+    args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, entry_points: Mapping[str, Any] | None
+) -> dict[str, EntrySpec]:
+    """The entry points to capture, from the arguments of `compile`."""
+    if entry_points is None:
+        return {"main": EntrySpec(as_args(args, "args"), dict(kwargs or {}), dynamic_shapes)}
+    if args or kwargs or dynamic_shapes is not None:
+        raise InputError("give either args/kwargs/dynamic_shapes or entry_points, not both")
+    if not entry_points:
+        raise InputError("entry_points is empty")
+    return {name: EntrySpec.from_user(name, value) for name, value in entry_points.items()}
+
+
+def capture_checked(model: Any, entries: Mapping[str, EntrySpec]) -> Program:
+    """`capture`, with an InputError for what is no model at all."""
+    if not isinstance(model, (torch.nn.Module, ExportedProgram)):
+        raise InputError(f"model must be a torch.nn.Module or an ExportedProgram, got {type(model).__name__}")
+    return capture(model, entries)

@@ -1,0 +1,82 @@
+"""Child processes with a time limit and a memory limit, whose death is an answer and not an accident."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_TIMEOUT = 1800.0
+"""Seconds that one compiler process may take; ``compile(timeout=...)`` and ``--timeout`` change it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child may use. timeout: seconds. memory: bytes of data, by default all of the machine's."""
+
+    timeout: float = DEFAULT_TIMEOUT
+    memory: int | None = None
+
+    def memory_bytes(self) -> int:
+        """The limit in force."""
+        return self.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended. problem: None when it exited with 0, else what happened in words."""
+
+    problem: str | None
+    output: str
+
+
+def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
+    """Runs `command` in `folder` and waits; its whole process group ends with it."""
+    log = folder / "output.txt"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+        )
+        try:
+            # From outside: a function between fork and exec is unsafe once the parent has threads.
+            with contextlib.suppress(ProcessLookupError, AttributeError):
+                limit = limits.memory_bytes()
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (limit, limit))
+            code = process.wait(limits.timeout)
+            problem = None if code == 0 else _death(code, log)
+        except subprocess.TimeoutExpired:
+            problem = f"it took longer than the time limit of {limits.timeout:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Outcome(problem, log.read_text(errors="replace"))
+
+
+def run_job(folder: Path, job: dict[str, Any], limits: Limits) -> dict[str, Any] | Outcome:
+    """Runs one job of `pipeline.worker`; its result, or the outcome when the process died."""
+    (folder / "job.json").write_text(json.dumps(job))
+    result = folder / "result.json"
+    result.unlink(missing_ok=True)
+    outcome = run([sys.executable, "-P", "-m", "pipeline.worker", str(folder)], folder, limits)
+    if outcome.problem is None and result.exists():
+        return json.loads(result.read_text())
+    return outcome
+
+
+def _death(code: int, log: Path) -> str:
+    if code > 0:
+        return f"it exited with status {code}"
+    name = signal.Signals(-code).name
+    tail = log.read_text(errors="replace")[-4000:]
+    if name == "SIGKILL" or "bad_alloc" in tail or "out of memory" in tail.lower():
+        return f"it ran out of memory ({name})"
+    return f"it crashed ({name})"

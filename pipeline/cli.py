@@ -1,0 +1,144 @@
+"""The ``pipeline`` command. torch and the compilers load only inside the commands that need them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+_TARGET_OPTIONS = (
+    click.option("--target", default="cpu", show_default=True, help="cpu, vulkan, cuda, or several: cpu,vulkan"),
+    click.option("--cpu", default="host", show_default=True, help="host, generic or an LLVM CPU name"),
+    click.option("--cuda-arch", default="sm_80", show_default=True, help="GPU architecture, such as sm_89"),
+    click.option("--vulkan-target", help="IREE Vulkan target, such as rdna3; the default runs on any device"),
+    click.option("--weights", type=click.Choice(["auto", "inline", "external"]), default="auto", show_default=True,
+                 help="inside the .vmfb, in a .irpa beside it, or by size"),
+    click.option("--iree-arg", "iree_args", multiple=True, help="further iree-compile option; repeatable"),
+    click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
+    click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
+)  # fmt: skip
+
+
+def _target_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_TARGET_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pipeline")
+def cli() -> None:
+    """Compiles PyTorch programs into portable executables for CPU, CUDA and Vulkan.
+
+    MODEL is model.py, model.py:NAME or a .pt2 file. Exit codes: 0 right, 1 verify found a mismatch,
+    2 usage or bad input, 3 unsupported, 4 internal.
+    """
+
+
+@cli.command("compile")
+@click.argument("model")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="the .vmfb, or with --emit the text file"
+)
+@click.option("--emit", type=click.Choice(["torch", "refined", "linalg", "iree", "vmfb"]), default="vmfb",
+              show_default=True, help="stop after this stage")  # fmt: skip
+@click.option("--locations", is_flag=True, help="with --emit: print source locations")
+@click.option("--print-after", multiple=True, help="print the IR after this stage or pass; repeatable")
+@click.option(
+    "--dump-dir", type=click.Path(path_type=Path), help="write the IR after every pass into this folder"
+)
+@_target_options
+def compile_command(
+    model: str,
+    output: Path | None,
+    emit: str,
+    locations: bool,
+    print_after: tuple[str, ...],
+    dump_dir: Path | None,
+    **options: Any,
+) -> None:
+    """Compile MODEL into an artifact."""
+    from . import commands
+
+    commands.compile_model(
+        model, output, emit, locations, {**options, "print_after": print_after, "dump_dir": dump_dir}
+    )
+
+
+@cli.command()
+@click.argument("artifact", type=click.Path(path_type=Path))
+@click.option("--entry", help="entry point; needed when there are several")
+@click.option(
+    "--input", "inputs", multiple=True, help="SHAPExDTYPE=@FILE.npy or =VALUE, in order; repeatable"
+)
+@click.option(
+    "--output", "outputs", multiple=True, type=click.Path(path_type=Path), help="@-less .npy path per output"
+)
+@click.option("--device", help="cpu, vulkan, cuda or an IREE URI; default the artifact's first target")
+@click.option(
+    "--weights", type=click.Path(path_type=Path), help="another .irpa than the one beside the artifact"
+)
+def run(artifact: Path, **options: Any) -> None:
+    """Run ARTIFACT on its example inputs, or on --input. Needs only the runtime."""
+    from . import run_command
+
+    run_command.run(artifact, **options)
+
+
+@cli.command()
+@click.argument("artifact", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="print the manifest as JSON")
+def inspect(artifact: Path, as_json: bool) -> None:
+    """Show what ARTIFACT holds: entry points, types, bounds, state, targets, versions. Needs only the runtime."""
+    from . import inspect_command
+
+    inspect_command.inspect(artifact, as_json)
+
+
+@cli.command()
+@click.argument("model")
+@click.option("--rtol", type=float, help="relative tolerance instead of the dtype's default; with --atol")
+@click.option("--atol", type=float, help="absolute tolerance instead of the dtype's default; with --rtol")
+@click.option("--device", help="where to run it; default the first target")
+@_target_options
+def verify(model: str, rtol: float | None, atol: float | None, device: str | None, **options: Any) -> None:
+    """Compile MODEL and compare it with eager PyTorch, output by output."""
+    from . import commands
+
+    sys.exit(commands.verify_model(model, rtol, atol, device, options))
+
+
+@cli.command()
+@click.argument("model")
+@_target_options
+def explain(model: str, **options: Any) -> None:
+    """Show every operator of MODEL, how it is lowered, and what cannot be compiled, before compiling."""
+    from . import commands
+
+    sys.exit(commands.explain_model(model, options))
+
+
+def main() -> None:
+    """Entry point: maps every room's exceptions to one message and an exit code."""
+    from .errors import PipelineError, exit_code
+    from .runtime.errors import RuntimeRoomError
+
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (PipelineError, RuntimeRoomError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(exit_code(error))
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The commands that compile: ``compile``, ``verify`` and ``explain``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from . import compiler
+from .api import capture_checked, compile_options
+from .compiler import Options
+from .display import StageDisplay, human_bytes
+from .errors import EXIT_MISMATCH, EXIT_UNSUPPORTED, InputError
+from .explain import Explanation, explain_program
+from .model_file import LoadedModel, load_model
+from .program import Program
+from .runtime import Executable
+from .runtime.artifact import weights_path
+from .verify import Comparison
+from .verify import verify as compare
+
+
+def compile_model(
+    model: str, output: Path | None, emit: str, locations: bool, options: dict[str, Any]
+) -> None:
+    """``pipeline compile``."""
+    target = output or Path(f"{_stem(model)}.vmfb")
+    if emit == "vmfb" and target.suffix != ".vmfb":
+        raise InputError(f"-o {target}: an artifact's name must end in .vmfb")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"-o {target}: the folder {target.parent} does not exist")
+    settings = _options(options)
+    loaded = load_model(model)
+    with StageDisplay() as display:
+        settings = display.attach(settings)
+        program = _capture(loaded, display)
+        if emit != "vmfb":
+            _write_text(compiler.emit(program, settings, emit, locations=locations), output)
+            return
+        artifact = compiler.compile_program(program, settings)
+        written = artifact.save(target)
+    if weights_path(target) not in written:
+        _remove_stale_weights(target)
+    _say_compiled(target, artifact, written)
+
+
+def _stem(model: str) -> str:
+    return Path(model.rpartition(":")[0] if ".py:" in model else model).stem
+
+
+def _options(options: dict[str, Any]) -> Options:
+    values = dict(options)
+    return compile_options(values.pop("target"), **values)
+
+
+def _capture(loaded: LoadedModel, display: StageDisplay) -> Program:
+    with display.timed("capture"):
+        return capture_checked(loaded.model, loaded.entries)
+
+
+def _write_text(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        output.write_text(text + "\n")
+
+
+def _remove_stale_weights(target: Path) -> None:
+    """An older .irpa of the same name would look like this artifact's and is not."""
+    stale = weights_path(target)
+    if stale.exists():
+        print(
+            f"note: {stale} is left from another artifact; {target.name} holds its own weights",
+            file=sys.stderr,
+        )
+
+
+def _say_compiled(target: Path, artifact: Any, written: list[Path]) -> None:
+    manifest = artifact.manifest
+    sizes = ", ".join(f"{path} ({human_bytes(path.stat().st_size)})" for path in reversed(written))
+    print(f"wrote {sizes}")
+    for item in manifest.targets:
+        print(f"{item['device']} {item['architecture']}: {item['rung']}")
+    for note in manifest.notes:
+        print(f"note: {note}")
+    for entry in manifest.entry_points.values():
+        if any("normal" in item for item in entry.example["inputs"]):
+            print(
+                f"note: {entry.name}'s example inputs are large; run uses seeded random ones of the same shapes"
+            )
+
+
+def verify_model(
+    model: str, rtol: float | None, atol: float | None, device: str | None, options: dict[str, Any]
+) -> int:
+    """``pipeline verify``; the exit code."""
+    settings = _options(options)
+    if (rtol is None) != (atol is None):
+        raise InputError("give both --rtol and --atol, or neither")
+    loaded = load_model(model)
+    with StageDisplay() as display:
+        settings = display.attach(settings)
+        artifact = compiler.compile_program(_capture(loaded, display), settings)
+    executable = Executable(artifact, device=device)
+    found = compare(loaded.model, loaded.entries, executable, rtol=rtol, atol=atol)
+    _show_comparisons(found, executable)
+    wrong = [item for item in found if not item.right]
+    print(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
+    return EXIT_MISMATCH if wrong else 0
+
+
+def _show_comparisons(found: list[Comparison], executable: Executable) -> None:
+    target = next(t for t in executable.manifest.targets if t["device"] == executable.device.kind)
+    print(f"on {executable.device.uri}, {target['rung']}")
+    table = Table("output", "max error", "rtol", "atol", "error vs float64 (compiled / eager)", "verdict")
+    for item in found:
+        exact = "" if item.compiled_error is None else f"{item.compiled_error:.3g} / {item.eager_error:.3g}"
+        table.add_row(
+            item.name,
+            f"{item.error:.3g}",
+            f"{item.rtol:g}",
+            f"{item.atol:g}",
+            exact,
+            "right" if item.right else f"WRONG: {item.problem}",
+        )
+    _console().print(table)
+
+
+def _console() -> Console:
+    # Piped, a table must not be cut at 80 columns.
+    return Console(width=None if sys.stdout.isatty() else 200)
+
+
+def explain_model(model: str, options: dict[str, Any]) -> int:
+    """``pipeline explain``; the exit code."""
+    settings = _options(options)
+    loaded = load_model(model)
+    with StageDisplay() as display:
+        program = _capture(loaded, display)
+        with display.timed("probe"):
+            explanation = explain_program(program, settings.targets, settings.limits)
+    _show_explanation(explanation)
+    return EXIT_UNSUPPORTED if explanation.unsupported else 0
+
+
+def _show_explanation(explanation: Explanation) -> None:
+    table = Table("operator", "calls", "lowered to", "first used at")
+    for item in explanation.operators:
+        how = f"UNSUPPORTED: {item.problem}" if item.problem else ", ".join(item.lowers_to)
+        lines = item.lines if item.problem else item.lines[:1]
+        table.add_row(item.operator, str(item.count), how, ", ".join(lines))
+    _console().print(table)
+    calls = sum(item.count for item in explanation.operators)
+    print(
+        f"{len(explanation.operators)} operators, {calls} calls, {len(explanation.unsupported)} unsupported"
+    )
+    print(
+        f"weights: {human_bytes(explanation.weights_bytes)}; state: {', '.join(explanation.state) or 'none'}"
+    )
+    print("option sets, the first that compiles is used: " + " | ".join(explanation.ladder))
+    for note in explanation.notes:
+        print(f"note: {note}")

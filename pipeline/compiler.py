@@ -1,0 +1,304 @@
+"""The stages from a captured program to an artifact, as data, and the drive through them."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pipeline.runtime import Artifact, examples, weights
+from pipeline.runtime.artifact import read_manifest
+from pipeline.runtime.manifest import WEIGHTS_SCOPE, Manifest, TensorSpec, WeightsInfo
+from pipeline.runtime.tensors import to_numpy
+
+from . import child, reproducer
+from .errors import InputError, InternalError, UnsupportedError
+from .importer import import_program
+from .probe import find_unsupported, has_unknown
+from .program import Program
+from .stages import passes_between
+from .targets.resolve import describe
+from .targets.target import Rung, Target, combined_ladder
+from .tools_path import iree_compile
+
+# Weights up to this many bytes travel inside the .vmfb with --weights auto.
+INLINE_BYTES = 4 << 20
+
+# Never a silent change of precision: IREE demotes f64 to f32 unless told.
+_ALWAYS = (
+    "--iree-input-demote-f64-to-f32=false",
+    "--iree-vm-bytecode-module-strip-source-map=true",
+    "--iree-vm-bytecode-module-strip-debug-ops=true",
+    "--iree-opt-strip-assertions=false",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile; the same for Python and the command line.
+
+    weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
+    print_after: stages or passes whose IR to print. dump_dir: folder for the IR after every pass.
+    """
+
+    targets: tuple[Target, ...]
+    weights: str = "auto"
+    iree_args: tuple[str, ...] = ()
+    print_after: tuple[str, ...] = ()
+    dump_dir: Path | None = None
+    limits: child.Limits = field(default_factory=child.Limits)
+    on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
+    on_print: Callable[[str, str], None] = lambda name, text: None
+
+
+def compile_program(program: Program, options: Options) -> Artifact:
+    """All stages; the artifact lives in a temporary folder until it is saved.
+
+    Raises UnsupportedError listing every operator that cannot be compiled, and InternalError with a
+    reproducer folder when a compiler fails.
+    """
+    build = _Build(program, options)
+    with build.failing_leaves_reproducer():
+        build.run_until("iree")
+        return build.finish()
+
+
+def emit(program: Program, options: Options, stage: str, *, locations: bool = False) -> str:
+    """The readable IR after `stage` ("torch", "refined", "linalg" or "iree"); weights are names in it."""
+    build = _Build(program, options)
+    with build.failing_leaves_reproducer():
+        build.run_until(stage)
+        return build.text(stage, locations)
+
+
+class _Build:
+    """One compilation in its temporary folder."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self._program = program
+        self._options = options
+        self._owner = tempfile.TemporaryDirectory(prefix="pipeline-")
+        self._folder = Path(self._owner.name)
+        self._ladder = combined_ladder(options.targets)
+        self._command: list[str] = []
+
+    @contextlib.contextmanager
+    def failing_leaves_reproducer(self) -> Iterator[None]:
+        """An InternalError leaves the folder of this build behind, with a note of how to run it again."""
+        try:
+            yield
+        except InternalError as error:
+            if error.reproducer is None:
+                where = reproducer.keep(self._folder, str(error), self._command)
+                raise InternalError(str(error), str(where)) from error
+            raise
+
+    def run_until(self, last: str) -> None:
+        """Runs the stages up to `last` (at most "iree")."""
+        with self._timed("torch"):
+            module = import_program(self._program)
+            with (self._folder / "torch.mlirbc").open("wb") as file:
+                module.operation.write_bytecode(file)
+        self._print_stage("torch")
+        if last == "torch":
+            return
+        if has_unknown(module):
+            self._raise_unsupported()
+        self._lower(passes_between("torch", last))
+        if last == "iree":
+            self._make_iree_module(self._ladder[0])
+            self._print_stage("iree")
+
+    def _lower(self, stages: list[tuple[str, str]]) -> None:
+        job = {
+            "task": "lower",
+            "input": "torch.mlirbc",
+            "stages": stages,
+            "print_after": list(self._options.print_after),
+            "dump_dir": str(self._options.dump_dir.resolve()) if self._options.dump_dir else None,
+        }
+        for name, _ in stages:
+            self._options.on_stage(name, None)
+        result = child.run_job(self._folder, job, self._options.limits)
+        if isinstance(result, child.Outcome):
+            self._explain_death(job, result)
+        elif "failed" in result:
+            self._explain_failure(result)
+        else:
+            for name, seconds in result["seconds"].items():
+                self._options.on_stage(name, seconds)
+            for item, text in result["printed"]:
+                self._options.on_print(item, text)
+            for name, _ in stages:
+                self._print_stage(name)
+
+    def _explain_failure(self, result: dict[str, Any]) -> None:
+        """A pass failed: name everything unsupported, else it is our or torch-mlir's fault."""
+        self._raise_unsupported()
+        raise InternalError(
+            f"the pass {result['pass']} failed in stage {result['failed']}:\n{result['diagnostics']}"
+        )
+
+    def _explain_death(self, job: dict[str, Any], outcome: child.Outcome) -> None:
+        """The child died: run it again keeping the IR before each pass, then look for the operator."""
+        running = _read(self._folder / "progress")
+        child.run_job(self._folder, {**job, "keep_before": True}, self._options.limits)
+        self._raise_unsupported()
+        at = f" in the pass {running}" if running else ""
+        raise InternalError(f"torch-mlir failed{at}: {outcome.problem}\n{_tail(outcome.output)}")
+
+    def _raise_unsupported(self) -> None:
+        unsupported = find_unsupported(self._folder, self._options.limits)
+        if unsupported:
+            raise UnsupportedError("the model uses operators that cannot be compiled:", unsupported)
+
+    def _make_iree_module(self, rung: Rung) -> None:
+        manifest = self._manifest(rung)
+        job = {
+            "task": "iree",
+            "manifest": manifest.to_json(),
+            "state_outputs": {
+                name: list(entry.signature.state_outputs) for name, entry in self._program.entries.items()
+            },
+        }
+        with self._timed("iree"):
+            result = child.run_job(self._folder, job, self._options.limits)
+            if isinstance(result, child.Outcome):
+                raise InternalError(
+                    f"making the IREE module failed: {result.problem}\n{_tail(result.output)}"
+                )
+
+    def _manifest(self, rung: Rung) -> Manifest:
+        limits = self._options.limits
+        targets = [
+            {**describe(target, iree_compile(), limits), "rung": rung.name, "options": list(rung.options)}
+            for target in self._options.targets
+        ]
+        entries = {
+            name: replace(entry.signature, example=_example(self._program.examples[name]))
+            for name, entry in self._program.entries.items()
+        }
+        notes = [*self._program.notes, *(t.note for t in self._options.targets if t.note)]
+        return Manifest(
+            versions=_versions(),
+            targets=tuple(targets),
+            dimensions=self._program.dimensions,
+            weights=WeightsInfo(self._storage(), self._weights_table()),
+            state=_specs(self._program.state),
+            entry_points=entries,
+            notes=tuple(notes),
+        )
+
+    def _tensors(self) -> dict[str, Any]:
+        return {**self._program.weights, **self._program.state}
+
+    def _weights_table(self) -> dict[str, TensorSpec]:
+        return {name: spec for name, spec in _specs(self._tensors()).items() if 0 not in spec.shape}
+
+    def _storage(self) -> str:
+        tensors = self._tensors().values()
+        nbytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if nbytes == 0:
+            return "none"
+        if self._options.weights == "auto":
+            return "inline" if nbytes <= INLINE_BYTES else "external"
+        return self._options.weights
+
+    def finish(self) -> Artifact:
+        """The last stage: writes the weights and runs iree-compile up the ladder."""
+        storage = self._storage()
+        archive = self._folder / "module.irpa"
+        if storage != "none":
+            table = self._weights_table()
+            weights.write(archive, {name: t for name, t in self._tensors().items() if name in table})
+        self._options.on_stage("vmfb", None)
+        start = time.perf_counter()
+        self._climb(archive if storage == "inline" else None)
+        self._options.on_stage("vmfb", time.perf_counter() - start)
+        vmfb = self._folder / "module.vmfb"
+        manifest = read_manifest(vmfb)
+        return Artifact(vmfb, archive if storage == "external" else None, manifest, self._owner)
+
+    def _climb(self, inline: Path | None) -> None:
+        """Tries the rungs in order; the first that compiles is the artifact's."""
+        failures = []
+        for i, rung in enumerate(self._ladder):
+            if i:
+                self._make_iree_module(rung)
+            self._command = self._iree_command(rung, inline)
+            outcome = child.run(self._command, self._folder, self._options.limits)
+            if outcome.problem is None:
+                return
+            failures.append(f"{rung.name}: {outcome.problem}\n{_tail(outcome.output)}")
+            if "Unknown command line argument" in outcome.output:
+                raise InputError(f"iree-compile does not know an option: {_tail(outcome.output)}")
+        raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))
+
+    def _iree_command(self, rung: Rung, inline: Path | None) -> list[str]:
+        targets = self._options.targets
+        # Alternatives are one device; the flag given twice would mean two devices at once.
+        command = [iree_compile(), "iree.mlirbc", "-o", "module.vmfb"]
+        command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in targets))
+        command += [option for target in targets for option in target.options]
+        command += [*_ALWAYS, *rung.options]
+        if inline is not None:
+            command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
+            command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")
+        return [*command, *self._options.iree_args]
+
+    def text(self, stage: str, locations: bool) -> str:
+        """The module after `stage` as text."""
+        job = {"task": "print", "stage": stage, "locations": locations}
+        result = child.run_job(self._folder, job, self._options.limits)
+        if isinstance(result, child.Outcome):
+            raise InternalError(
+                f"printing the {stage} stage failed: {result.problem}\n{_tail(result.output)}"
+            )
+        return result["text"]
+
+    def _print_stage(self, stage: str) -> None:
+        if stage in self._options.print_after:
+            self._options.on_print(stage, self.text(stage, False))
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        self._options.on_stage(stage, None)
+        start = time.perf_counter()
+        yield
+        self._options.on_stage(stage, time.perf_counter() - start)
+
+
+def _specs(tensors: dict[str, Any]) -> dict[str, TensorSpec]:
+    return {
+        name: TensorSpec(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+        for name, tensor in tensors.items()
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = {
+        "pipeline": "pipeline",
+        "torch": "torch",
+        "torch-mlir": "torch-mlir",
+        "iree": "iree-base-compiler",
+    }
+    return {name: version(package) for name, package in packages.items()}
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _tail(text: str, lines: int = 12) -> str:
+    kept: Sequence[str] = [line[:400] for line in text.strip().splitlines()]
+    return "\n".join(kept[:lines])
+
+
+def _example(values: list[Any]) -> dict[str, Any]:
+    flat = [value if isinstance(value, int) else to_numpy(value) for value in values]
+    return {"inputs": [examples.encode(value, i) for i, value in enumerate(flat)]}

@@ -1,0 +1,70 @@
+"""Last touches on a captured FX graph, so that the importer sees only what it translates faithfully."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from .symbolic_views import rewrite_views
+
+_ROLE_ORDER = {"input": 0, "state": 1, "weight": 2}
+
+# Checks and hints of export that compute nothing. A size check that can fail is the runtime's business.
+_NO_VALUE = (
+    "aten._assert_tensor_metadata",
+    "aten._assert_scalar",
+    "aten.sym_constrain_range",
+    "aten.sym_constrain_range_for_size",
+    "aten._assert_async",
+)
+
+
+def clean_graph(module: GraphModule) -> None:
+    """Removes checks, makes constant symbols plain ints, rewrites symbolic views, orders the arguments."""
+    for node in list(module.graph.nodes):
+        if node.op == "call_function" and _packet_name(node.target) in _NO_VALUE:
+            module.graph.erase_node(node)
+    _fold_constant_symbols(module)
+    rewrite_views(module)
+    module.graph.eliminate_dead_code()
+    _order_placeholders(module)
+    module.graph.lint()
+
+
+def _packet_name(target: Any) -> str:
+    packet = getattr(target, "_overloadpacket", None)
+    return str(packet) if packet is not None else ""
+
+
+def _fold_constant_symbols(module: GraphModule) -> None:
+    """A dimension that export specialised can survive as a symbol with a constant value.
+
+    Imported as ``?`` it would have no bounds and its uses no value, so it becomes an int here.
+    """
+    for node in list(module.graph.nodes):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and node.op == "call_function":
+            constant = _constant(value)
+            if constant is not None:
+                node.replace_all_uses_with(constant)
+                module.graph.erase_node(node)
+
+
+def _constant(size: torch.SymInt) -> int | None:
+    expr = sympy.sympify(size.node.expr)
+    return int(expr) if expr.is_Integer else None
+
+
+def _order_placeholders(module: GraphModule) -> None:
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    ordered = sorted(placeholders, key=lambda node: _ROLE_ORDER[node.meta["pipeline.argument"].role])
+    anchor: Node = next(iter(module.graph.nodes))
+    with module.graph.inserting_before(anchor):
+        marker = module.graph.call_function(torch.ops.aten.sym_size.int, (ordered[0], 0)) if ordered else None
+    for node in ordered:
+        marker.prepend(node)  # type: ignore[union-attr]
+    if marker is not None:
+        module.graph.erase_node(marker)

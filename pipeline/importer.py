@@ -1,0 +1,95 @@
+"""From a `Program` to the Torch dialect: one function per entry point, weights as named arguments.
+
+torch-mlir's importer turns each literal tensor into a Python list, which costs minutes on big models.
+Here a weight is a function argument that carries its name; its bytes never come near the IR, and the cost
+of importing does not depend on them. The IREE stage turns these arguments into parameters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import sympy
+import torch
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras import fx_importer
+
+from pipeline.runtime.tensors import to_numpy
+
+from .errors import UnsupportedError
+from .program import EntryGraph, Program
+from .source_lines import user_line
+
+
+def import_program(program: Program) -> ir.Module:
+    """A module with one public function per entry point; each argument names its role in attributes.
+
+    Raises UnsupportedError where the importer knows no translation, naming the user's line.
+    """
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    # Roles travel as `pipeline.*` argument attributes, which no dialect claims.
+    context.allow_unregistered_dialects = True
+    importer = fx_importer.FxImporter(context=context, hooks=_Hooks(), graph_node_importer_cls=_NodeImporter)
+    importer._cc = _ContextCache(context, py_attr_tracker=importer._py_attr_tracker)
+    for entry in program.entries.values():
+        _import_entry(importer, entry)
+    return importer.module
+
+
+def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function = importer.import_stateless_graph(entry.module.graph, func_name=entry.name)
+    with importer.module.context:
+        roles = [
+            ir.DictAttr.get({f"pipeline.{argument.role}": ir.StringAttr.get(argument.name)})
+            for argument in entry.arguments
+        ]
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(roles)
+
+
+class _ContextCache(fx_importer.ContextCache):
+    """Prints a dimension that is a symbol with a constant value as that constant, not as ``?``."""
+
+    def format_asm_shape(self, shape: Any) -> str:
+        return ",".join(_dim_text(size) for size in shape)
+
+
+def _dim_text(size: Any) -> str:
+    if not isinstance(size, torch.SymInt):
+        return str(size)
+    expr = sympy.sympify(size.node.expr)
+    return str(int(expr)) if expr.is_Integer else "?"
+
+
+class _Hooks(fx_importer.FxImporterHooks):
+    """Prints the few small literals of a graph straight from their memory."""
+
+    def resolve_literal(self, gni: Any, literal: Any, info: Any) -> ir.Value | None:
+        if not isinstance(literal, torch.Tensor):
+            return None
+        array = to_numpy(literal)
+        element = fx_importer.TORCH_DTYPE_TO_MLIR_TYPE[literal.dtype]()
+        attribute = ir.DenseElementsAttr.get(array, type=element, shape=list(literal.shape))
+        return ir.Operation.create(
+            "torch.vtensor.literal",
+            results=[gni._cc.tensor_to_vtensor_type(literal)],
+            attributes={"value": attribute},
+        ).result
+
+
+class _NodeImporter(fx_importer.GraphNodeImporter):
+    """Adds the user's line to what the importer cannot translate."""
+
+    def _import_torch_op_overload(
+        self, loc: ir.Location, node: torch.fx.Node, concrete_target: Any = None
+    ) -> None:
+        try:
+            super()._import_torch_op_overload(loc, node, concrete_target)
+        except (NotImplementedError, TypeError, AssertionError, KeyError) as error:
+            line = user_line(node)
+            at = f" (at {line})" if line else ""
+            raise UnsupportedError(f"{node.target}: torch-mlir cannot import it{at}: {error}") from error

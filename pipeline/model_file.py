@@ -1,0 +1,161 @@
+"""What ``MODEL`` on the command line may be: ``model.py``, ``model.py:NAME`` or a ``.pt2`` ExportedProgram.
+
+A Python file holds, at module level,
+
+    model            or get_model()            the torch.nn.Module, in the mode (eval, train) to compile
+    example_inputs   or get_example_inputs()   a tuple of arguments, a dict of keyword arguments, or both
+    dynamic_shapes   (optional)                as for torch.export.export
+    entry_points     or get_entry_points()     (optional) instead of the two above: see `pipeline.compile`
+
+``model.py:NAME`` takes NAME (a module, or a function that returns one) instead of ``model``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from .entry_points import EntrySpec, as_args
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with the entry points to compile."""
+
+    model: torch.nn.Module | ExportedProgram
+    entries: dict[str, EntrySpec]
+
+
+def load_model(text: str) -> LoadedModel:
+    """Reads ``MODEL`` as above. Raises InputError for each way to get it wrong."""
+    path, attribute = _split(text)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; MODEL is model.py, model.py:NAME or a .pt2 file")
+    if path.suffix == ".pt2":
+        return _load_exported(path)
+    if path.suffix != ".py":
+        raise InputError(f"{path}: MODEL is model.py, model.py:NAME or a .pt2 file")
+    module = _run_file(path)
+    model = _model(module, path, attribute)
+    return LoadedModel(model, _entries(module, path))
+
+
+def _split(text: str) -> tuple[Path, str | None]:
+    head, separator, tail = text.rpartition(":")
+    if separator and head.endswith(".py"):
+        if not tail.isidentifier():
+            raise InputError(f"{text}: '{tail}' is no Python name; write model.py:NAME")
+        return Path(head), tail
+    return Path(text), None
+
+
+def _load_exported(path: Path) -> LoadedModel:
+    try:
+        program = torch.export.load(path)
+    except Exception as error:
+        raise InputError(f"{path}: torch.export.load cannot read it: {_first_line(error)}") from error
+    if program.example_inputs is None:
+        raise InputError(f"{path}: the ExportedProgram holds no example inputs; save it with them")
+    args, kwargs = program.example_inputs
+    return LoadedModel(program, {"main": EntrySpec(tuple(args), dict(kwargs))})
+
+
+def _run_file(path: Path) -> ModuleType:
+    """Imports the file under its own name, with its folder importable, as `python model.py` would."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{path}: {error} ({_line_in(error, path)}); install it"
+            + (", for the examples by: pip install -e '.[examples]'" if error.name == "transformers" else "")
+        ) from error
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be imported: {type(error).__name__}: {_first_line(error)} ({_line_in(error, path)})"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    """``model.py:12``, the last line of the user's file that was running."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if Path(frame.filename).name == path.name]
+    if isinstance(error, SyntaxError):
+        own = [error.lineno]
+    return f"{path}:{own[-1]}" if own else str(path)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _model(module: ModuleType, path: Path, attribute: str | None) -> torch.nn.Module | ExportedProgram:
+    name = attribute or ("model" if hasattr(module, "model") else "get_model")
+    if not hasattr(module, name):
+        wanted = f"'{attribute}'" if attribute else "'model' or 'get_model()'"
+        raise InputError(f"{path} has no {wanted} at module level")
+    found = getattr(module, name)
+    if callable(found) and not isinstance(found, torch.nn.Module):
+        found = _call(found, path, name)
+    if not isinstance(found, (torch.nn.Module, ExportedProgram)):
+        raise InputError(f"{path}: '{name}' must be a torch.nn.Module, got {type(found).__name__}")
+    return found
+
+
+def _call(function: Any, path: Path, name: str) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise InputError(
+            f"{path}: {name}() failed: {type(error).__name__}: {_first_line(error)} ({_line_in(error, path)})"
+        ) from error
+
+
+def _value(module: ModuleType, path: Path, name: str) -> Any:
+    """The attribute `name`, or the result of ``get_NAME()``; None when there is neither."""
+    if hasattr(module, name):
+        return getattr(module, name)
+    getter = getattr(module, f"get_{name}", None)
+    return _call(getter, path, f"get_{name}") if getter is not None else None
+
+
+def _entries(module: ModuleType, path: Path) -> dict[str, EntrySpec]:
+    several = _value(module, path, "entry_points")
+    if several is not None:
+        if not isinstance(several, dict) or not several:
+            raise InputError(f"{path}: 'entry_points' must be a dict of entry points, got {several!r}")
+        return {name: EntrySpec.from_user(name, value) for name, value in several.items()}
+    inputs = _value(module, path, "example_inputs")
+    if inputs is None:
+        raise InputError(
+            f"{path} has no 'example_inputs' or 'get_example_inputs()' at module level: "
+            "a tuple of arguments, a dict of keyword arguments, or (tuple, dict)"
+        )
+    args, kwargs = _split_inputs(inputs, path)
+    return {"main": EntrySpec(args, kwargs, getattr(module, "dynamic_shapes", None))}
+
+
+def _split_inputs(inputs: Any, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(inputs, dict):
+        return (), inputs
+    if isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple):
+        args, kwargs = inputs
+        if isinstance(kwargs, dict):
+            return args, kwargs
+    return as_args(inputs, f"{path}: example_inputs"), {}

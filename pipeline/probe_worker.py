@@ -1,0 +1,145 @@
+"""The child's side of `pipeline.probe`: takes a module apart and tries each distinct operation alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+
+from .dialect_passes import pipelines
+from .stages import passes_between
+
+_NOT_OPERATORS = ("torch.constant.", "torch.prim.List", "torch.prim.Tuple", "func.", "torch.vtensor.literal")
+
+
+def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """Tries the operations of `module`; notes the one being tried in the file "probing"."""
+    distinct: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter()
+    for op in _operators(module):
+        with module.context:
+            text = _single(op)
+        key = text + str(op.attributes)
+        entry = distinct.setdefault(
+            key, {"operator": operator_name(op), "text": text, "frames": [], "number": str(len(distinct))}
+        )
+        counts[key] += 1
+        entry["frames"].append(_frames(op))
+    operations = []
+    for key, entry in distinct.items():
+        (folder / "probing").write_text(entry["number"])
+        crashed = job["crashed"].get(entry["number"])
+        problem, lowers_to = (f"it fails in torch-mlir: {crashed}", []) if crashed else _try(entry)
+        operations.append(
+            {
+                "operator": entry["operator"],
+                "count": counts[key],
+                "problem": problem,
+                "lowers_to": lowers_to,
+                "frames": entry["frames"],
+            }
+        )
+    return {"operations": operations}
+
+
+def operator_name(op: ir.Operation) -> str:
+    """The operator as PyTorch writes it: ``aten.add.Tensor``."""
+    name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
+    return name.removeprefix("torch.")
+
+
+def _operators(module: ir.Module) -> Iterator[ir.Operation]:
+    for function in module.body.operations:
+        for op in function.regions[0].blocks[0].operations:
+            if not op.operation.name.startswith(_NOT_OPERATORS):
+                yield op.operation
+
+
+def _frames(op: ir.Operation) -> list[list[str]]:
+    return [list(found) for found in re.findall(r'"([^"]+)":(\d+)', str(op.location))]
+
+
+def _single(op: ir.Operation) -> str:
+    """Text of a module with a function that does only `op`: its constants inside, the rest as arguments."""
+    cloned: list[ir.Operation] = []
+    arguments: list[ir.Value] = []
+    _collect(op, cloned, arguments)
+    names = {value: f"%arg{i}" for i, value in enumerate(arguments)}
+    module = ir.Module.create(ir.Location.unknown())
+    follow = _list_unpack(op)
+    results = (follow or op).results
+    with ir.InsertionPoint(module.body), ir.Location.unknown():
+        type_ = ir.FunctionType.get([v.type for v in arguments], [r.type for r in results])
+        function = ir.Operation.create(
+            "func.func",
+            attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(type_)},
+            regions=1,
+        )
+        block = function.regions[0].blocks.append(*type_.inputs)
+    known = dict(zip(names, block.arguments, strict=True))
+    with ir.InsertionPoint(block), ir.Location.unknown():
+        for original in [*cloned, op, *([follow] if follow else [])]:
+            copy = original.clone().operation
+            for i, operand in enumerate(original.operands):
+                copy.operands[i] = known[operand]
+            known.update(zip(original.results, copy.results, strict=True))
+        ir.Operation.create("func.return", operands=[known[result] for result in results])
+    return module.operation.get_asm(enable_debug_info=False)
+
+
+def _collect(op: ir.Operation, cloned: list[ir.Operation], arguments: list[ir.Value]) -> None:
+    for operand in op.operands:
+        owner = operand.owner
+        owner = None if isinstance(owner, ir.Block) else owner.operation
+        if owner is not None and owner.name.startswith(_NOT_OPERATORS):
+            if owner not in cloned:
+                _collect(owner, cloned, arguments)
+                cloned.append(owner)
+        elif operand not in arguments:
+            arguments.append(operand)
+
+
+def _list_unpack(op: ir.Operation) -> ir.Operation | None:
+    """A list cannot leave a function: its unpacking comes along."""
+    if len(op.results) == 1 and str(op.results[0].type).startswith("!torch.list<"):
+        for use in op.results[0].uses:
+            return use.owner.operation
+    return None
+
+
+def _try(entry: dict[str, Any]) -> tuple[str | None, list[str]]:
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    with context:
+        module = ir.Module.parse(entry["text"])
+        try:
+            for _, pipeline in passes_between("torch", "linalg"):
+                pipelines.run(module, pipelines.expand(pipeline))
+        except pipelines.PassError as error:
+            return _reason(entry, error), []
+        return None, _lowered_names(module)
+
+
+def _reason(entry: dict[str, Any], error: Any) -> str:
+    if 'torch.operator"' in entry["text"] or "torch.operator " in entry["text"]:
+        return "torch-mlir knows no such operator and no decomposition turns it into others"
+    message = re.sub(r'^.*?"<?[^"]*>?":\d+:\d+\)?: ', "", error.diagnostics.splitlines()[0])
+    return f"it has no lowering for these types and arguments ({message[:200]})"
+
+
+def _lowered_names(module: ir.Module) -> list[str]:
+    found: set[str] = set()
+
+    def visit(op: Any) -> Any:
+        if op.operation.name.partition(".")[0] in ("linalg", "tm_tensor", "scf", "tensor", "math", "arith"):
+            found.add(op.operation.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    interesting = {name for name in found if name.startswith(("linalg.", "tm_tensor."))} - {"linalg.yield"}
+    return sorted(interesting or found)

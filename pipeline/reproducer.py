@@ -1,0 +1,46 @@
+"""What an internal failure leaves behind: the IR, the command line, the versions, and how to run it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+_PACKAGES = ("pipeline", "torch", "torch-mlir", "iree-base-compiler", "numpy")
+
+
+def keep(folder: Path, message: str, command: list[str]) -> Path:
+    """Copies a build folder where it outlives the process; returns the copy.
+
+    The place is PIPELINE_REPRODUCERS, else the system's temporary folder.
+    """
+    parent = os.environ.get("PIPELINE_REPRODUCERS") or tempfile.gettempdir()
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    target = Path(tempfile.mkdtemp(prefix="pipeline-reproducer-", dir=parent))
+    for file in folder.iterdir():
+        # Weights can be gigabytes and no compiler failure depends on their values.
+        if file.is_file() and file.suffix not in (".irpa", ".vmfb"):
+            shutil.copy(file, target / file.name)
+    versions = "\n".join(f"{name} {version(name)}" for name in _PACKAGES)
+    (target / "README.txt").write_text(
+        f"{message}\n\n"
+        f"command: {shlex.join(sys.argv)}\n"
+        f"python {platform.python_version()} on {platform.platform()}\n{versions}\n\n"
+        f"Run it again in this folder:\n{_how(target, command)}\n"
+    )
+    return target
+
+
+def _how(folder: Path, command: list[str]) -> str:
+    if command:
+        # The last try of the ladder; the module holds names of weights, never their values.
+        return shlex.join(["iree-compile", *(c for c in command[1:] if "parameter-import" not in c)])
+    if (folder / "before.mlirbc").exists():
+        running = (folder / "progress").read_text()
+        return shlex.join(["pipeline-opt", "before.mlirbc", f"--pass-pipeline=builtin.module({running})"])
+    return "pipeline-opt torch.mlirbc --to=linalg"

@@ -1,0 +1,141 @@
+"""The Python side of an entry point: parameters and results as the JSON structures of `runtime.structure`."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils._pytree import TreeSpec
+
+from pipeline.runtime import structure
+from pipeline.runtime.manifest import Parameter
+
+from .errors import UnsupportedError
+
+_SCALARS = (bool, int, float, str, type(None))
+
+
+def constant_node(value: Any, what: str) -> dict[str, Any]:
+    """The structure node of a value that is not a tensor and so is compiled in."""
+    if isinstance(value, (torch.dtype, torch.device)):
+        value = str(value)
+    if not isinstance(value, _SCALARS):
+        raise UnsupportedError(f"{what}: a {type(value).__name__} can be neither passed nor compiled in")
+    return {"const": structure.encode_constant(value)}
+
+
+def describe_parameters(
+    ep: ExportedProgram, signature: list[inspect.Parameter] | None, flat: list[dict[str, Any]]
+) -> tuple[Parameter, ...]:
+    """One `Parameter` per argument of the example call; `flat` holds the leaf or constant of each input."""
+    args_spec, kwargs_spec = ep.call_spec.in_spec.children()
+    leaves = iter(flat)
+    names = _positional_names(len(args_spec.children()), signature)
+    found = [
+        Parameter(name, True, _node(child, leaves))
+        for name, child in zip(names, args_spec.children(), strict=True)
+    ]
+    by_position = _positional_prefix(signature)
+    for name, child in zip(kwargs_spec.context, kwargs_spec.children(), strict=True):
+        positional = len(found) < len(by_position) and by_position[len(found)] == name
+        positional = positional and all(parameter.positional for parameter in found)
+        found.append(Parameter(name, positional, _node(child, leaves)))
+    return tuple(found)
+
+
+def _positional_names(count: int, signature: list[inspect.Parameter] | None) -> list[str]:
+    names: list[str] = []
+    for parameter in signature or []:
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return (names + [f"input_{i}" for i in range(len(names), count)])[:count]
+
+
+def _positional_prefix(signature: list[inspect.Parameter] | None) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in signature or [] if parameter.kind in kinds]
+
+
+def input_names(parameters: tuple[Parameter, ...]) -> list[str]:
+    """The path of each flat input, such as ``cache[0]['key']``."""
+    found: dict[int, str] = {}
+    for parameter in parameters:
+        found.update(structure.paths(parameter.structure, parameter.name))
+    return [found[i] for i in sorted(found)]
+
+
+def describe_result(ep: ExportedProgram, flat: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[int, str]]:
+    """The structure of the result, and a name for each of its tensors."""
+    node = _node(ep.call_spec.out_spec, iter(flat))
+    return node, structure.paths(node, "output")
+
+
+def _node(spec: TreeSpec, leaves: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    if spec.is_leaf():
+        return next(leaves)
+    children = [_node(child, leaves) for child in spec.children()]
+    if spec.type is tuple:
+        return {"tuple": children}
+    if spec.type is list:
+        return {"list": children}
+    if spec.type in (dict, collections.OrderedDict):
+        return {"dict": [list(pair) for pair in zip(_json_keys(spec.context), children, strict=True)]}
+    return _class_node(spec, children)
+
+
+def _json_keys(keys: Any) -> list[Any]:
+    for key in keys:
+        if not isinstance(key, (str, int, float, bool)):
+            raise UnsupportedError(f"a dict key of type {type(key).__name__} in the arguments or the result")
+    return list(keys)
+
+
+def _class_node(spec: TreeSpec, children: list[dict[str, Any]]) -> dict[str, Any]:
+    if spec.type is collections.namedtuple:
+        cls = spec.context
+        return _fields(cls, "namedtuple", cls._fields, children)
+    cls = spec.type
+    if dataclasses.is_dataclass(cls):
+        names, absent = _dataclass_names(spec.context)
+        children += [{"const": None} for _ in absent]
+        return _fields(cls, "dataclass", [*names, *absent], children)
+    names = _names_in_context(spec.context, len(children)) or [str(i) for i in range(len(children))]
+    context = spec.context if _is_json(spec.context) else None
+    return {**_fields(cls, "pytree", names, children), "context": context}
+
+
+def _fields(cls: type, how: str, names: Any, children: list[dict[str, Any]]) -> dict[str, Any]:
+    pairs = [list(pair) for pair in zip(names, children, strict=True)]
+    return {"class": f"{cls.__module__}:{cls.__qualname__}", "how": how, "fields": pairs, "context": None}
+
+
+def _dataclass_names(context: Any) -> tuple[list[str], list[str]]:
+    """torch registers dataclasses with [names, names of None fields]; Transformers with the names alone."""
+    if len(context) == 2 and all(isinstance(part, (list, tuple)) for part in context):
+        return list(context[0]), list(context[1])
+    return list(context), []
+
+
+def _names_in_context(context: Any, count: int) -> list[str] | None:
+    if (
+        isinstance(context, (list, tuple))
+        and len(context) == count
+        and all(isinstance(n, str) for n in context)
+    ):
+        return list(context)
+    return None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return json.loads(json.dumps(value)) == value
+    except (TypeError, ValueError):
+        return False

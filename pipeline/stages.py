@@ -1,0 +1,40 @@
+"""The stages of a compilation, as data: a user can stop after any, print any, and a test can start at any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .shape_lib.refine import REFINE_PIPELINE
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step. name: as ``--emit`` and ``--print-after`` take it. passes: its pipeline, for dialect stages."""
+
+    name: str
+    says: str
+    passes: str | None = None
+
+
+STAGES = (
+    Stage("torch", "the captured program in the Torch dialect"),
+    Stage(
+        "refined",
+        "the same, decomposed, with every rank and dtype known",
+        f"keep-nan-comparisons,{REFINE_PIPELINE}",
+    ),
+    Stage(
+        "linalg",
+        "linalg on tensors",
+        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}",
+    ),
+    Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),
+    Stage("vmfb", "the executable"),
+)
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+
+
+def passes_between(after: str, last: str) -> list[tuple[str, str]]:
+    """(stage, pass pipeline) of the dialect stages behind `after`, up to `last`."""
+    names = STAGE_NAMES[STAGE_NAMES.index(after) + 1 : STAGE_NAMES.index(last) + 1]
+    return [(stage.name, stage.passes) for stage in STAGES if stage.passes and stage.name in names]

@@ -1,0 +1,108 @@
+"""Views with symbolic dimensions, as sequences of merges and splits that say where each size comes from.
+
+torch-mlir guesses how the dimensions of an ``aten.view`` correspond, and with two symbolic ones guesses
+wrong: ``(b,s,6).view(-1,6)`` demands s == 1. ``aten.flatten`` and ``aten.unflatten`` leave nothing to guess.
+
+Before:  view(x: [b, s, 6], [b*s, 6])
+After:   flatten(x, 0, 1)
+Before:  view(x: [b, s, 64], [b, s, 4, 16])
+After:   unflatten(x, 2, [4, 16])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+Size = int | torch.SymInt
+
+
+def rewrite_views(module: GraphModule) -> None:
+    """Rewrites every view of the graph that has a symbolic dimension on either side."""
+    aten = torch.ops.aten
+    targets = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+    for node in list(module.graph.nodes):
+        if node.op == "call_function" and node.target in targets and _is_symbolic(node):
+            _rewrite(module, node)
+
+
+def _is_symbolic(node: Node) -> bool:
+    shapes = [*node.args[0].meta["val"].shape, *node.meta["val"].shape]  # type: ignore[union-attr]
+    return any(isinstance(size, torch.SymInt) for size in shapes)
+
+
+def _rewrite(module: GraphModule, node: Node) -> None:
+    source, sizes = node.args[0], node.args[1]
+    assert isinstance(source, Node) and isinstance(sizes, Sequence)
+    before, after = list(source.meta["val"].shape), list(node.meta["val"].shape)
+    groups = group_dimensions(before, after)
+    if groups is None:
+        return
+    current, axis, taken = source, 0, 0
+    with module.graph.inserting_before(node):
+        for merged, split in groups:
+            if merged > 1:
+                current = _call(
+                    module, node, torch.ops.aten.flatten.using_ints, current, axis, axis + merged - 1
+                )
+            if split > 1:
+                wanted = [_size(sizes[taken + i], after[taken + i]) for i in range(split)]
+                current = _call(module, node, torch.ops.aten.unflatten.int, current, axis, wanted)
+            axis, taken = axis + split, taken + split
+    node.replace_all_uses_with(current)
+    module.graph.erase_node(node)
+
+
+def group_dimensions(before: Sequence[Size], after: Sequence[Size]) -> list[tuple[int, int]] | None:
+    """Splits both shapes into runs of equal product: [(dimensions before, dimensions after), ...].
+
+    The runs are as short as what is statically known allows; at worst there is one. None where a side
+    is 0-d, which has nothing to merge or split.
+    """
+    if not before or not after:
+        return None
+    groups: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        merged, split = _shortest_run(before[i:], after[j:])
+        groups.append((merged, split))
+        i, j = i + merged, j + split
+    merged, split = groups[-1]
+    groups[-1] = (merged + len(before) - i, split + len(after) - j)
+    return groups
+
+
+def _shortest_run(before: Sequence[Size], after: Sequence[Size]) -> tuple[int, int]:
+    for total in range(2, len(before) + len(after)):
+        for merged in range(max(1, total - len(after)), min(len(before), total - 1) + 1):
+            if statically_known_true(_product(before[:merged]) == _product(after[: total - merged])):
+                return merged, total - merged
+    return len(before), len(after)
+
+
+def _product(sizes: Sequence[Size]) -> Size:
+    result: Size = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def _size(argument: Any, value: Size) -> Any:
+    """The static value where there is one: it also resolves a -1."""
+    return value if isinstance(value, int) else argument
+
+
+def _call(module: GraphModule, like: Node, target: Any, source: Node, *rest: Any) -> Node:
+    call = module.graph.call_function(target, (source, *rest))
+    call.meta = {key: value for key, value in like.meta.items() if key != "tensor_meta"}
+    values = [[_value(item) for item in arg] if isinstance(arg, list) else arg for arg in rest]
+    call.meta["val"] = target(source.meta["val"], *values)
+    return call
+
+
+def _value(argument: Any) -> Any:
+    return argument.meta["val"] if isinstance(argument, Node) else argument

@@ -1,0 +1,133 @@
+"""The child process in which torch-mlir runs: ``python -m pipeline.worker JOB``, where JOB is a folder.
+
+The compiler aborts, crashes or hangs on some inputs; here that costs a child and not the user's process.
+The protocol is files only, since LLVM prints to stdout and stderr as it likes: ``job.json`` and the input
+module come in, modules, ``result.json`` and, while running, ``progress`` go out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def main(folder: str) -> None:
+    """Runs the job in `folder`; failures of passes are results, only crashes are not."""
+    job_folder = Path(folder)
+    job = json.loads((job_folder / "job.json").read_text())
+    result = _TASKS[job["task"]](job_folder, job)
+    (job_folder / "result.json").write_text(json.dumps(result))
+
+
+def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """Runs `job["stages"]` (name -> pass pipeline) over the input, writing the module after each."""
+    from pipeline.dialect_passes import pipelines
+
+    module = _read_torch_mlir(folder / job["input"])
+    seconds: dict[str, float] = {}
+    printed: list[list[str]] = []
+    watcher = _Watcher(folder, job, printed)
+    for stage, pipeline in job["stages"]:
+        start = time.perf_counter()
+        try:
+            with module.context:
+                passes = pipelines.expand(pipeline)
+            pipelines.run(module, passes, before=watcher.before, after=watcher.after)
+        except pipelines.PassError as error:
+            return {"failed": stage, "pass": error.name, "diagnostics": error.diagnostics, "seconds": seconds}
+        seconds[stage] = time.perf_counter() - start
+        _write(folder / f"{stage}.mlirbc", module)
+    return {"seconds": seconds, "printed": printed}
+
+
+class _Watcher:
+    """Notes the running pass, keeps the IR before it when asked, and prints after the passes asked for."""
+
+    def __init__(self, folder: Path, job: dict[str, Any], printed: list[list[str]]) -> None:
+        self._folder = folder
+        self._job = job
+        self._printed = printed
+        self._count = 0
+
+    def before(self, item: str, module: Any) -> None:
+        (self._folder / "progress").write_text(item)
+        if self._job.get("keep_before"):
+            _write(self._folder / "before.mlirbc", module)
+
+    def after(self, item: str, module: Any) -> None:
+        from pipeline.dialect_passes import pipelines
+
+        self._count += 1
+        wanted = set(self._job.get("print_after", ())).intersection(pipelines.names(item))
+        dump = self._job.get("dump_dir")
+        if not wanted and not dump:
+            return
+        text = str(module)
+        if wanted:
+            self._printed.append([item, text])
+        if dump:
+            name = "".join(c if c.isalnum() or c in "-_" else "_" for c in pipelines.pass_name(item))[:60]
+            (Path(dump) / f"{self._count:03d}-{name}.mlir").write_text(text)
+
+
+def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """linalg to the IREE module, with the manifest inside."""
+    from iree.compiler import ir
+
+    from pipeline.iree_module import to_iree_module
+
+    start = time.perf_counter()
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
+        to_iree_module(module, job["manifest"], job["state_outputs"])
+        module.operation.verify()
+        # Locations hold paths of this machine, and would reach the artifact.
+        text = module.operation.get_asm(enable_debug_info=False)
+        _write(folder / "iree.mlirbc", ir.Module.parse(text))
+    return {"seconds": {"iree": time.perf_counter() - start}}
+
+
+def _print(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """The text of a stage's module."""
+    locations = job["locations"]
+    if job["stage"] == "iree":
+        from iree.compiler import ir
+
+        with ir.Context():
+            module = ir.Module.parse((folder / "iree.mlirbc").read_bytes())
+            return {"text": module.operation.get_asm(enable_debug_info=locations)}
+    module = _read_torch_mlir(folder / f"{job['stage']}.mlirbc")
+    return {"text": module.operation.get_asm(enable_debug_info=locations)}
+
+
+def _probe(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """Which operations can be lowered, each tried alone (see `pipeline.probe`)."""
+    from pipeline.probe_worker import probe_module
+
+    return probe_module(_read_torch_mlir(folder / "torch.mlirbc"), folder, job)
+
+
+_TASKS = {"lower": _lower, "iree": _iree, "print": _print, "probe": _probe}
+
+
+def _read_torch_mlir(path: Path) -> Any:
+    from torch_mlir import ir
+    from torch_mlir.dialects import torch as torch_dialect
+
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    return ir.Module.parse(path.read_bytes(), context)
+
+
+def _write(path: Path, module: Any) -> None:
+    with path.open("wb") as file:
+        module.operation.write_bytecode(file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,142 @@
+"""Devices: opening them by name, and refusing an artifact that this one would run wrongly or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import iree.runtime as iree
+from iree.runtime import flags
+
+from . import cpu_features
+from .errors import IncompatibleDeviceError
+from .manifest import Manifest
+
+# Below this many bytes of weights a call is too short to gain from waking other threads.
+_SMALL_MODEL_BYTES = 1 << 20
+
+# Compiled code keeps up to 1 MiB of a dispatch's scratch on the stack (see the CPU target's options), and
+# the task system's workers start with far less: without this they die by SIGSEGV.
+_WORKER_STACK_BYTES = 8 << 20
+
+_KINDS = {"local-sync": "cpu", "local-task": "cpu", "cpu": "cpu", "vulkan": "vulkan", "cuda": "cuda"}
+
+
+@dataclass(frozen=True)
+class Device:
+    """An open device. kind: "cpu", "vulkan" or "cuda"; hal: IREE's handle; instance: the VM it belongs to."""
+
+    kind: str
+    uri: str
+    hal: Any
+    instance: Any
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its memory is the host's, so that tensors can be shared instead of copied."""
+        return self.kind == "cpu"
+
+
+@cache
+def vm_instance() -> Any:
+    """The process's one VM instance."""
+    return iree.VmInstance()
+
+
+def kind_of(name: str) -> str:
+    """The kind of a device name or URI. Raises IncompatibleDeviceError for an unknown one."""
+    kind = _KINDS.get(name.partition("://")[0])
+    if kind is None:
+        raise IncompatibleDeviceError(
+            f"unknown device '{name}'; use cpu, vulkan or cuda, or an IREE URI such as local-sync or vulkan://0"
+        )
+    return kind
+
+
+def open_for(manifest: Manifest, name: str | None, where: str) -> Device:
+    """The device `name` (default: the artifact's first target), checked against what the artifact needs.
+
+    Raises IncompatibleDeviceError when there is no such device or it lacks something.
+    """
+    name = name or manifest.targets[0]["device"]
+    kind = kind_of(name)
+    target = next((t for t in manifest.targets if t["device"] == kind), None)
+    if target is None:
+        kinds = ", ".join(t["device"] for t in manifest.targets)
+        raise IncompatibleDeviceError(
+            f"{where} was compiled for {kinds}, not for {kind}; load it there or compile with --target {kind}"
+        )
+    if kind == "cpu":
+        # The check comes before anything is loaded: a mismatch is otherwise a SIGILL.
+        _check_cpu(target, where)
+    uri = _uri(name, manifest)
+    device = _open(uri)
+    if kind == "vulkan":
+        _check_vulkan(target, uri, where)
+    return device
+
+
+def _uri(name: str, manifest: Manifest) -> str:
+    if name != "cpu":
+        return name
+    return "local-sync" if manifest.weights.nbytes < _SMALL_MODEL_BYTES else "local-task"
+
+
+@cache
+def _open(uri: str) -> Device:
+    if uri.startswith("local-task"):
+        flags.parse_flags(f"--task_worker_stack_size={_WORKER_STACK_BYTES}")
+    try:
+        hal = iree.get_device(uri, cache=False)
+    except Exception as error:
+        raise IncompatibleDeviceError(
+            f"no device '{uri}' on this machine ({_first_line(error)}); "
+            "check that its driver is installed and that the device is visible"
+        ) from error
+    return Device(kind_of(uri), uri, hal, vm_instance())
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _check_cpu(target: dict[str, Any], where: str) -> None:
+    architecture = target["architecture"]
+    if architecture != cpu_features.host_architecture():
+        raise IncompatibleDeviceError(
+            f"{where} was compiled for {architecture}, this machine is {cpu_features.host_architecture()}"
+        )
+    lacking = cpu_features.missing(target["features"])
+    if lacking:
+        raise IncompatibleDeviceError(
+            f"{where} was compiled for the CPU '{target['cpu']}'; this CPU lacks {', '.join(lacking)}; "
+            "compile with --cpu generic, or for this CPU"
+        )
+
+
+def _check_vulkan(target: dict[str, Any], uri: str, where: str) -> None:
+    """Refuses a target whose subgroups the device cannot form: it would compute wrong numbers, silently."""
+    if not target["subgroup_operations"]:
+        return
+    low, high = _subgroup_range(uri)
+    if any(low <= size <= high for size in target["subgroup_sizes"]):
+        return
+    sizes = " or ".join(map(str, target["subgroup_sizes"]))
+    offered = str(low) if low == high else f"{low} to {high}"
+    raise IncompatibleDeviceError(
+        f"{where} was compiled for the Vulkan target '{target['architecture']}' with subgroups of {sizes}; "
+        f"this device forms subgroups of {offered} and would compute wrong results; "
+        "compile with the portable default target, or with one that fits this device"
+    )
+
+
+def _subgroup_range(uri: str) -> tuple[int, int]:
+    driver = iree.get_driver("vulkan")
+    index = re.search(r"://(\d+)", uri)
+    devices = driver.query_available_devices()
+    info = driver.dump_device_info(devices[int(index[1]) if index else 0]["device_id"])
+    read: Callable[[str], int] = lambda key: int(re.search(rf"{key}=(\d+)", info)[1])  # type: ignore[index]
+    return read("minSubgroupSize"), read("maxSubgroupSize")
