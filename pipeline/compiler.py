@@ -159,13 +159,7 @@ class _Build:
 
     def _make_iree_module(self, rung: Rung) -> None:
         manifest = self._manifest(rung)
-        job = {
-            "task": "iree",
-            "manifest": manifest.to_json(),
-            "state_outputs": {
-                name: list(entry.signature.state_outputs) for name, entry in self._program.entries.items()
-            },
-        }
+        job = {"task": "iree", "manifest": manifest.to_json()}
         with self._timed("iree"):
             result = child.run_job(self._folder, job, self._options.limits)
             if isinstance(result, child.Outcome):

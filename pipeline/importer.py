@@ -49,6 +49,8 @@ def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
             for argument in entry.arguments
         ]
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(roles)
+        updated = [ir.StringAttr.get(name) for name in entry.signature.state_outputs]
+        function.attributes["pipeline.state_outputs"] = ir.ArrayAttr.get(updated)
 
 
 class _ContextCache(fx_importer.ContextCache):

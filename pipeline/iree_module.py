@@ -4,6 +4,7 @@ Before (linalg, one function per entry point):
 
     func.func @main(%x: tensor<2x4xf32> {pipeline.input = "x"}, %c: tensor<6xf32> {pipeline.state = "cache"},
                     %w: tensor<4x4xf32> {pipeline.weight = "fc.weight"}) -> (tensor<2x4xf32>, tensor<6xf32>)
+        attributes {pipeline.state_outputs = ["cache"]}
 
 After:
 
@@ -22,32 +23,26 @@ from iree.compiler import ir
 
 from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCOPE
 
+# The names of the state that a function's last results are the new values of.
+_STATE_OUTPUTS = "pipeline.state_outputs"
 _ROLES = ("input", "state", "weight")
 
 
-def to_iree_module(module: ir.Module, manifest: str, state_outputs: dict[str, list[str]]) -> None:
-    """Rewrites `module` in place.
-
-    manifest: JSON to embed. state_outputs: per entry point, the state names its last results are for.
-    """
+def to_iree_module(module: ir.Module, manifest: str) -> None:
+    """Rewrites `module` in place. manifest: JSON to embed."""
     parameters = _Parameters()
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         for function in functions:
-            _rewrite_function(function.operation, parameters, state, state_outputs)
+            _rewrite_function(function.operation, parameters, state)
         declarations = parameters.declarations(state)
         _append(module, declarations)
         reflection = ir.Attribute.parse(f"{{{_quote(REFLECTION_KEY)} = {_quote(manifest)}}}")
         functions[0].operation.attributes["iree.reflection"] = reflection
 
 
-def _rewrite_function(
-    function: ir.Operation,
-    parameters: _Parameters,
-    state: dict[str, str],
-    state_outputs: dict[str, list[str]],
-) -> None:
+def _rewrite_function(function: ir.Operation, parameters: _Parameters, state: dict[str, str]) -> None:
     block = function.regions[0].blocks[0]
     roles = _roles(function)
     for argument, (role, name) in zip(block.arguments, roles, strict=True):
@@ -59,7 +54,7 @@ def _rewrite_function(
     for i in reversed(range(len(roles))):
         if i not in kept:
             block.erase_argument(i)
-    _set_signature(function, [roles[i] for i in kept], state_outputs)
+    _set_signature(function, [roles[i] for i in kept])
 
 
 def _roles(function: ir.Operation) -> list[tuple[str, str]]:
@@ -71,14 +66,13 @@ def _roles(function: ir.Operation) -> list[tuple[str, str]]:
     return found
 
 
-def _set_signature(
-    function: ir.Operation, roles: list[tuple[str, str]], state_outputs: dict[str, list[str]]
-) -> None:
+def _set_signature(function: ir.Operation, roles: list[tuple[str, str]]) -> None:
     block = function.regions[0].blocks[0]
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     inputs = [argument.type for argument in block.arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
-    outputs = state_outputs[ir.StringAttr(function.attributes["sym_name"]).value]
+    outputs = [ir.StringAttr(name).value for name in ir.ArrayAttr(function.attributes[_STATE_OUTPUTS])]
+    del function.attributes[_STATE_OUTPUTS]
     first_state_result = len(results) - len(outputs)
     attributes = []
     for role, name in roles:

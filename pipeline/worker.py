@@ -83,7 +83,7 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
-        to_iree_module(module, job["manifest"], job["state_outputs"])
+        to_iree_module(module, job["manifest"])
         module.operation.verify()
         # Locations hold paths of this machine, and would reach the artifact.
         text = module.operation.get_asm(enable_debug_info=False)

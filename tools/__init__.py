@@ -1,0 +1,1 @@
+"""Command line tools around the compiler: `pipeline-opt` and the runners of sweeps and benchmarks."""
