@@ -7,14 +7,14 @@
 // CHECK-DAG: util.global private @[[Z:.*]] = #flow.parameter.named<"model"::"z"> : tensor<2x2xf32>
 // CHECK-DAG: util.global private @[[CACHE:.*]] = #flow.parameter.named<"model"::"cache"> : tensor<4x4xf32>
 
-// The state stays an argument, whose storage the result takes; weights are arguments no more.
-// CHECK:       func.func @main(%arg0: tensor<4x4xf32>, %arg1: tensor<4x4xf32> {iree.abi.output = 1 : index}) -> (tensor<4x4xf32>, tensor<4x4xf32>
+// The state stays an argument, whose storage the last result takes; weights are arguments no more.
+// CHECK:       func.func @main(%arg0: tensor<4x4xf32>, %arg1: tensor<4x4xf32> {iree.abi.output = 4 : index}) -> (tensor<4x4xf32>, tensor<4xi1>
 // CHECK-SAME:    iree.reflection = {pipeline.manifest = "{}"}
 // CHECK:         call @read_weight_0() : () -> tensor<4x4xf32>
-func.func @main(%arg0: tensor<4x4xf32> {pipeline.input = "x"}, %arg1: tensor<4x4xf32> {pipeline.state = "cache"}, %arg2: tensor<4x4xf32> {pipeline.weight = "fc.weight"}, %arg3: tensor<4xi1> {pipeline.weight = "mask"}, %arg4: tensor<2xcomplex<f32>> {pipeline.weight = "z"}, %arg5: tensor<0x3xf32> {pipeline.weight = "nothing"}) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xi1>, tensor<2xcomplex<f32>>, tensor<0x3xf32>) attributes {pipeline.state_outputs = ["cache"]} {
+func.func @main(%arg0: tensor<4x4xf32> {pipeline.input = "x"}, %arg1: tensor<4x4xf32> {pipeline.state = "cache"}, %arg2: tensor<4x4xf32> {pipeline.weight = "fc.weight"}, %arg3: tensor<4xi1> {pipeline.weight = "mask"}, %arg4: tensor<2xcomplex<f32>> {pipeline.weight = "z"}, %arg5: tensor<0x3xf32> {pipeline.weight = "nothing"}) -> (tensor<4x4xf32>, tensor<4xi1>, tensor<2xcomplex<f32>>, tensor<0x3xf32>, tensor<4x4xf32>) attributes {pipeline.state_outputs = ["cache"]} {
   %0 = arith.addf %arg0, %arg2 : tensor<4x4xf32>
   %1 = arith.addf %arg1, %0 : tensor<4x4xf32>
-  return %0, %1, %arg3, %arg4, %arg5 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xi1>, tensor<2xcomplex<f32>>, tensor<0x3xf32>
+  return %0, %arg3, %arg4, %arg5, %1 : tensor<4x4xf32>, tensor<4xi1>, tensor<2xcomplex<f32>>, tensor<0x3xf32>, tensor<4x4xf32>
 }
 
 // Another entry point that only reads the state: the argument keeps its own storage.
