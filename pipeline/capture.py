@@ -22,13 +22,16 @@ from torch.export.graph_signature import (
 
 from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.runtime import dtypes
-from pipeline.runtime.manifest import EntryPoint, TensorSpec, ValueSpec
+from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
 from .dimensions import DimensionNames, dimension_labels, tensor_spec
+from .draws import lift_draws
+from .effects import unwrap_effects
 from .entry_points import EntrySpec
-from .errors import InputError, UnsupportedError
+from .errors import InputError, InternalError, UnsupportedError
 from .graph_cleanup import clean_graph
 from .program import Argument, EntryGraph, Program
+from .refusals import mark_refused
 from .signatures import constant_node, describe_parameters, describe_result, input_names
 from .source_lines import innermost_user_frame
 
@@ -77,7 +80,12 @@ class _Exported:
         """Mutations must be read after this: it functionalises."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.ep = self.ep.run_decompositions(table)
+            try:
+                self.ep = self.ep.run_decompositions(table)
+            except Exception as error:
+                raise InternalError(
+                    f"torch.export's run_decompositions failed on this model: {type(error).__name__}: {error}"
+                ) from error
 
 
 def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec) -> _Exported:
@@ -148,13 +156,17 @@ class _Entry:
         self._signature = exported.signature
         self._arguments: list[Argument] = []
         self._inputs: list[ValueSpec] = []
+        self._draws: tuple[Draw, ...] = ()
 
     def add(self) -> None:
-        """Orders the arguments as inputs then state then weights, and the results to match."""
+        """Orders the arguments as inputs, draws, state, weights, and the results to match."""
+        unwrap_effects(self._module, self._tokens())
         self._lift_tensors()
         parameters = describe_parameters(self._ep, self._signature, self._constants())
         numbers = self._take_inputs(input_names(parameters))
+        self._draws = lift_draws(self._module, self._dims)
         clean_graph(self._module)
+        mark_refused(self._module)
         self._arguments = [
             node.meta["pipeline.argument"] for node in self._module.graph.nodes if node.op == "placeholder"
         ]
@@ -163,10 +175,14 @@ class _Entry:
         self._program.entries[self._name] = EntryGraph(self._name, self._module, self._arguments, signature)
         self._program.examples[self._name] = self._flat_examples()
 
+    def _tokens(self) -> list[torch.fx.Node]:
+        specs = self._ep.graph_signature.input_specs
+        return [self._nodes[spec.arg.name] for spec in specs if spec.kind == InputKind.TOKEN]
+
     def _lift_tensors(self) -> None:
         """Parameters, buffers and constants become weights or state; unused ones and literals disappear."""
         for spec in self._ep.graph_signature.input_specs:
-            if spec.kind == InputKind.USER_INPUT:
+            if spec.kind in (InputKind.USER_INPUT, InputKind.TOKEN):
                 continue
             if not isinstance(spec.arg, TensorArgument):
                 raise UnsupportedError(f"{self._name}: an input of kind {spec.kind.name} cannot be compiled")
@@ -275,6 +291,8 @@ class _Entry:
         updates: dict[int, torch.fx.Node] = {}
         state: dict[str, torch.fx.Node] = {}
         for spec, value in zip(self._ep.graph_signature.output_specs, output.args[0], strict=True):
+            if spec.kind == OutputKind.TOKEN:
+                continue
             if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
                 state[spec.target] = value
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
@@ -298,6 +316,7 @@ class _Entry:
             mutated_inputs=tuple(updates),
             state_inputs=tuple(a.name for a in self._arguments if a.role == "state"),
             state_outputs=tuple(state),
+            draws=self._draws,
         )
 
     def _flat_examples(self) -> list[Any]:

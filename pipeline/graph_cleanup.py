@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 
 from .symbolic_views import rewrite_views
 
-_ROLE_ORDER = {"input": 0, "state": 1, "weight": 2}
+_ROLE_ORDER = {"input": 0, "draw": 1, "state": 2, "weight": 3}
 
 # Checks and hints of export that compute nothing. A size check that can fail is the runtime's business.
 _NO_VALUE = (

@@ -20,13 +20,15 @@ from pipeline.runtime.tensors import to_numpy
 
 from .errors import UnsupportedError
 from .program import EntryGraph, Program
+from .refusals import refused_name
 from .source_lines import user_line
+from .stages import REASON
 
 
 def import_program(program: Program) -> ir.Module:
     """A module with one public function per entry point; each argument names its role in attributes.
 
-    Raises UnsupportedError where the importer knows no translation, naming the user's line.
+    What cannot be translated becomes a stand-in that no later stage takes (see `pipeline.refusals`).
     """
     context = ir.Context()
     torch_dialect.register_dialect(context)
@@ -84,14 +86,52 @@ class _Hooks(fx_importer.FxImporterHooks):
 
 
 class _NodeImporter(fx_importer.GraphNodeImporter):
-    """Adds the user's line to what the importer cannot translate."""
+    """Puts a stand-in where an operator is refused or cannot be translated, so that all are listed at once."""
 
     def _import_torch_op_overload(
         self, loc: ir.Location, node: torch.fx.Node, concrete_target: Any = None
     ) -> None:
+        if REASON in node.meta:
+            self._stand_in(loc, node, node.meta[REASON])
+            return
         try:
             super()._import_torch_op_overload(loc, node, concrete_target)
-        except (NotImplementedError, TypeError, AssertionError, KeyError) as error:
+        except (NotImplementedError, TypeError, AssertionError, KeyError, ValueError) as error:
+            self._stand_in(loc, node, f"torch-mlir cannot import it: {error}")
+
+    def _import_hop(self, loc: ir.Location, node: torch.fx.Node, hop: Any) -> None:
+        self._stand_in(loc, node, node.meta[REASON])
+
+    def _stand_in(self, loc: ir.Location, node: torch.fx.Node, reason: str) -> None:
+        """``torch.operator "torch.NAME"(tensors)`` with the reason; nothing lowers it."""
+        value = node.meta.get("val")
+        values = list(value) if isinstance(value, (tuple, list)) else [value]
+        operation = ir.Operation.create(
+            "torch.operator",
+            results=[self._type_of(item, node) for item in values],
+            operands=[self.resolve_node_value(n) for n in node.all_input_nodes if self._has_value(n)],
+            attributes={
+                "name": ir.StringAttr.get(f"torch.{refused_name(node)}"),
+                REASON: ir.StringAttr.get(reason),
+            },
+            loc=loc,
+        )
+        if isinstance(value, (tuple, list)):
+            self._multi_result_nodes.add(node)
+        for i, result in enumerate(operation.results):
+            self.bind_node_value(node, result, i)
+
+    def _has_value(self, node: torch.fx.Node) -> bool:
+        return (node, 0) in self._v and node not in self._multi_result_nodes
+
+    def _type_of(self, value: Any, node: torch.fx.Node) -> ir.Type:
+        try:
+            if isinstance(value, (int, torch.SymInt)):
+                return self._cc.torch_int_type
+            return self._cc.tensor_to_vtensor_type(value)
+        except (AttributeError, NotImplementedError, TypeError, KeyError) as error:
             line = user_line(node)
             at = f" (at {line})" if line else ""
-            raise UnsupportedError(f"{node.target}: torch-mlir cannot import it{at}: {error}") from error
+            raise UnsupportedError(
+                f"{node.target} gives a result that cannot be compiled{at}: {error}"
+            ) from error

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 
 from .dialect_passes import pipelines
-from .stages import passes_between
+from .stages import REASON, passes_between
 
 _NOT_OPERATORS = ("torch.constant.", "torch.prim.List", "torch.prim.Tuple", "func.", "torch.vtensor.literal")
 
@@ -26,7 +26,14 @@ def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[s
             text = _single(op)
         key = text + str(op.attributes)
         entry = distinct.setdefault(
-            key, {"operator": operator_name(op), "text": text, "frames": [], "number": str(len(distinct))}
+            key,
+            {
+                "operator": operator_name(op),
+                "text": text,
+                "refused": _refusal(op),
+                "frames": [],
+                "number": str(len(distinct)),
+            },
         )
         counts[key] += 1
         entry["frames"].append(_frames(op))
@@ -34,7 +41,7 @@ def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[s
     for key, entry in distinct.items():
         (folder / "probing").write_text(entry["number"])
         crashed = job["crashed"].get(entry["number"])
-        problem, lowers_to = (f"it fails in torch-mlir: {crashed}", []) if crashed else _try(entry)
+        problem, lowers_to = (f"torch-mlir fails on it: {crashed}", []) if crashed else _try(entry)
         operations.append(
             {
                 "operator": entry["operator"],
@@ -51,6 +58,11 @@ def operator_name(op: ir.Operation) -> str:
     """The operator as PyTorch writes it: ``aten.add.Tensor``."""
     name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
     return name.removeprefix("torch.")
+
+
+def _refusal(op: ir.Operation) -> str | None:
+    """Why capture put a stand-in here (see `pipeline.refusals`); None for ordinary operators."""
+    return ir.StringAttr(op.attributes[REASON]).value if REASON in op.attributes else None
 
 
 def _operators(module: ir.Module) -> Iterator[ir.Operation]:
@@ -113,6 +125,8 @@ def _list_unpack(op: ir.Operation) -> ir.Operation | None:
 
 
 def _try(entry: dict[str, Any]) -> tuple[str | None, list[str]]:
+    if entry["refused"]:
+        return entry["refused"], []
     context = ir.Context()
     torch_dialect.register_dialect(context)
     with context:

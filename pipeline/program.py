@@ -10,7 +10,7 @@ import torch
 from pipeline.runtime.dims import Bounds
 from pipeline.runtime.manifest import EntryPoint
 
-Role = Literal["input", "weight", "state"]
+Role = Literal["input", "draw", "state", "weight"]
 
 
 @dataclass(frozen=True)

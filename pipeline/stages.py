@@ -31,6 +31,9 @@ STAGES = (
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),
     Stage("vmfb", "the executable"),
 )
+REASON = "pipeline.reason"
+"""Attribute (and key in an FX node's meta) that says why an operator is refused."""
+
 STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 

@@ -89,7 +89,10 @@ def _one_call(eager: _Eager, spec: EntrySpec, executable: Executable, name: str)
         executable.load_state_dict(eager.state(executable.manifest.state))
     ours, theirs, high = (_copy((spec.args, dict(spec.kwargs))) for _ in range(3))
     eager.remember()
+    generator = torch.get_rng_state()
     reference = eager.call(spec.method, *theirs)
+    # Both draw the same random numbers.
+    torch.set_rng_state(generator)
     result = executable.entry_point(name)(*ours[0], **ours[1])
     exact = _Once(lambda: tree_leaves(eager.call_in_float64(spec.method, *high)))
     specs = executable.manifest.entry_points[name].outputs

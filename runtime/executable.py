@@ -9,7 +9,7 @@ from typing import Any
 
 import iree.runtime as iree
 
-from . import dtypes, structure, tensors, weights
+from . import draws, dtypes, structure, tensors, weights
 from .arguments import bind
 from .artifact import Artifact, open_artifact
 from .device import Device, open_for
@@ -112,7 +112,7 @@ class Executable:
         values, sizes = bind(entry, self.manifest.dimensions, args, kwargs)
         want_torch = _wants_torch(values)
         with self._state.lock:
-            flat = self._program.call(entry, values, self._state)
+            flat = self._program.call(entry, values, draws.make(entry.draws, sizes), self._state)
         outputs = flat[: len(entry.outputs)]
         updates = flat[len(entry.outputs) : len(entry.outputs) + len(entry.mutated_inputs)]
         results = [
@@ -154,13 +154,17 @@ class _Program:
         views = self._run("initial_state", [], self._state_count)
         return [tensors.clone_on_device(view, self._device) for view in views]
 
-    def call(self, entry: EntryPoint, values: list[Any], state: State) -> list[Any]:
+    def call(self, entry: EntryPoint, values: list[Any], drawn: list[Any], state: State) -> list[Any]:
         """Runs an entry point and stores the state it returns; gives outputs and updated inputs."""
         arguments = [
             tensors.to_device(value, dtypes.BY_NAME[spec.tensor.dtype], self._device)
             if spec.tensor
             else int(value)
             for spec, value in zip(entry.inputs, values, strict=True)
+        ]
+        arguments += [
+            tensors.to_device(value, dtypes.BY_NAME[draw.tensor.dtype], self._device)
+            for draw, value in zip(entry.draws, drawn, strict=True)
         ]
         arguments += [state.buffers[name] for name in entry.state_inputs]
         returned = len(entry.outputs) + len(entry.mutated_inputs)

@@ -56,12 +56,26 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """Random numbers that every call draws anew.
+
+    method: as torch names it (``bernoulli_``, ``normal_``, ...). arguments: numbers, or expressions over
+    dynamic symbols. order: the axes from outermost to innermost in memory, the order of drawing.
+    """
+
+    method: str
+    arguments: tuple[Any, ...]
+    tensor: TensorSpec
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class EntryPoint:
     """One callable of the artifact.
 
-    The function takes the flat inputs, then the state named in `state_inputs`; it returns the flat
-    outputs, then a new value for each input number in `mutated_inputs`, then for each name in
-    `state_outputs`.
+    The function takes the flat inputs, then one tensor per draw, then the state named in `state_inputs`.
+    It returns the flat outputs, then a new value for each input number in `mutated_inputs`, then for each
+    name in `state_outputs`.
     """
 
     name: str
@@ -72,6 +86,7 @@ class EntryPoint:
     mutated_inputs: tuple[int, ...] = ()
     state_inputs: tuple[str, ...] = ()
     state_outputs: tuple[str, ...] = ()
+    draws: tuple[Draw, ...] = ()
     example: dict[str, Any] = field(default_factory=dict)
 
 
@@ -152,6 +167,10 @@ def _values(items: list[dict[str, Any]]) -> tuple[ValueSpec, ...]:
     )
 
 
+def _draw(data: dict[str, Any]) -> Draw:
+    return Draw(data["method"], tuple(data["arguments"]), _spec(data["tensor"]), tuple(data["order"]))
+
+
 def _entry_point(data: dict[str, Any]) -> EntryPoint:
     return EntryPoint(
         name=data["name"],
@@ -162,5 +181,6 @@ def _entry_point(data: dict[str, Any]) -> EntryPoint:
         mutated_inputs=tuple(data["mutated_inputs"]),
         state_inputs=tuple(data["state_inputs"]),
         state_outputs=tuple(data["state_outputs"]),
+        draws=tuple(_draw(item) for item in data["draws"]),
         example=data["example"],
     )

@@ -6,13 +6,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-_FAMILIES = ("attention", "ordering")
+_FAMILIES = ("attention", "ordering", "random")
 
 _DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
 
 # torch's decompositions of these lose what the lowering needs: a scatter written as `where` over a whole
 # tensor copies a KV cache to write one row of it.
-_KEEP_WHOLE = ("aten.select_scatter.default", "aten.slice_scatter.default")
+_KEEP_WHOLE = {"aten.select_scatter.default", "aten.slice_scatter.default"}
 
 
 def decomposes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -25,6 +25,11 @@ def decomposes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return function
 
     return register
+
+
+def keeps(*names: str) -> None:
+    """Keeps the operators `names` whole: torch's own decompositions of them are left out."""
+    _KEEP_WHOLE.update(names)
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:

@@ -1,0 +1,61 @@
+"""What must not reach the lowering although it would go through: it would come out wrong.
+
+A refused node is marked with the reason. The importer turns it into a stand-in operator that nothing
+lowers, and the probe lists it with every other unsupported operator and the user's lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .stages import REASON
+
+_AUTO_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
+
+
+def mark_refused(module: GraphModule) -> None:
+    """Marks every node of the graph that some rule refuses."""
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            reason = next((found for rule in _RULES if (found := rule(node))), None)
+            if reason:
+                node.meta[REASON] = reason
+
+
+def refused_name(node: Node) -> str:
+    """The operator's name for the list: of a wrapped custom operator its own, not the wrapper's."""
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        if target.name() in _AUTO_FUNCTIONALIZED:
+            return str(node.args[0])
+        return f"higher_order.{target.name()}"
+    return str(target)
+
+
+def _higher_order(node: Node) -> str | None:
+    """torch-mlir drops the condition of while_loop and knows no other control flow."""
+    if not isinstance(node.target, torch._ops.HigherOrderOperator):
+        return None
+    if node.target.name() in _AUTO_FUNCTIONALIZED:
+        return "a custom operator that changes its arguments, without a decomposition"
+    return (
+        "control flow and other operators that call functions are not compiled; "
+        "compute both ways and choose with torch.where, unroll the loop, or do it in Python between calls"
+    )
+
+
+def _random(node: Node) -> str | None:
+    """IREE's own generator ignores torch.manual_seed, so what the runtime cannot draw is refused."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return None
+    return (
+        "it draws random numbers in a way that cannot be repeated outside of torch; "
+        "draw them before the call and pass them in"
+    )
+
+
+_RULES: tuple[Callable[[Node], str | None], ...] = (_higher_order, _random)
