@@ -36,11 +36,13 @@ class Outcome:
 
     problem: str | None
     output: str
+    timed_out: bool = False
 
 
 def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
     """Runs `command` in `folder` and waits; its whole process group ends with it."""
     log = folder / "output.txt"
+    timed_out = False
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
@@ -53,12 +55,13 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
             code = process.wait(limits.timeout)
             problem = None if code == 0 else _death(code, log)
         except subprocess.TimeoutExpired:
+            timed_out = True
             problem = f"it took longer than the time limit of {limits.timeout:g} s"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return Outcome(problem, log.read_text(errors="replace"))
+    return Outcome(problem, log.read_text(errors="replace"), timed_out)
 
 
 def run_job(folder: Path, job: dict[str, Any], limits: Limits) -> dict[str, Any] | Outcome:

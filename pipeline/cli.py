@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def explain(model: str, **options: Any) -> None:
 
 def main() -> None:
     """Entry point: maps every room's exceptions to one message and an exit code."""
-    from .errors import PipelineError, exit_code
+    from .errors import EXIT_INTERNAL, PipelineError, exit_code
     from .runtime.errors import RuntimeRoomError
 
     try:
@@ -138,6 +139,12 @@ def main() -> None:
         sys.exit(exit_code(error))
     except (BrokenPipeError, KeyboardInterrupt):
         sys.exit(130)
+    except Exception as error:
+        from . import reproducer
+
+        where = reproducer.keep_traceback(traceback.format_exc())
+        click.echo(f"internal error: {type(error).__name__}: {error}\nreproducer: {where}", err=True)
+        sys.exit(EXIT_INTERNAL)
 
 
 if __name__ == "__main__":

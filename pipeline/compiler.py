@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -21,13 +22,15 @@ from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
 from .probe import find_unsupported, has_unknown
 from .program import Program
-from .stages import passes_between
+from .stages import STAGE_NAMES, passes_between
 from .targets.resolve import describe
 from .targets.target import Rung, Target, combined_ladder
 from .tools_path import iree_compile
 
 # Weights up to this many bytes travel inside the .vmfb with --weights auto.
 INLINE_BYTES = 4 << 20
+
+_LOWERING_SECONDS = 300.0
 
 # Never a silent change of precision: IREE demotes f64 to f32 unless told.
 _ALWAYS = (
@@ -87,16 +90,25 @@ class _Build:
         self._ladder = combined_ladder(options.targets)
         self._command: list[str] = []
 
+    @property
+    def _lowering_limits(self) -> child.Limits:
+        """Lowering takes seconds even for big models: a hang need not cost as long as iree-compile may take."""
+        limits = self._options.limits
+        return replace(limits, timeout=min(limits.timeout, _LOWERING_SECONDS))
+
     @contextlib.contextmanager
     def failing_leaves_reproducer(self) -> Iterator[None]:
         """An InternalError leaves the folder of this build behind, with a note of how to run it again."""
         try:
             yield
-        except InternalError as error:
-            if error.reproducer is None:
-                where = reproducer.keep(self._folder, str(error), self._command)
-                raise InternalError(str(error), str(where)) from error
+        except (InputError, UnsupportedError):
             raise
+        except InternalError as error:
+            where = reproducer.keep(self._folder, str(error), self._command)
+            raise InternalError(str(error), str(where)) from error
+        except Exception as error:
+            where = reproducer.keep(self._folder, traceback.format_exc(), self._command)
+            raise InternalError(f"{type(error).__name__}: {error}", str(where)) from error
 
     def run_until(self, last: str) -> None:
         """Runs the stages up to `last` (at most "iree")."""
@@ -124,7 +136,7 @@ class _Build:
         }
         for name, _ in stages:
             self._options.on_stage(name, None)
-        result = child.run_job(self._folder, job, self._options.limits)
+        result = child.run_job(self._folder, job, self._lowering_limits)
         if isinstance(result, child.Outcome):
             self._explain_death(job, result)
         elif "failed" in result:
@@ -134,8 +146,16 @@ class _Build:
                 self._options.on_stage(name, seconds)
             for item, text in result["printed"]:
                 self._options.on_print(item, text)
+            self._refuse_unknown_prints(result["ran"])
             for name, _ in stages:
                 self._print_stage(name)
+
+    def _refuse_unknown_prints(self, ran: list[str]) -> None:
+        for name in self._options.print_after:
+            if name not in STAGE_NAMES and name not in ran:
+                raise InputError(
+                    f"--print-after: no stage or pass '{name}'; stages: {', '.join(STAGE_NAMES)}"
+                )
 
     def _explain_failure(self, result: dict[str, Any]) -> None:
         """A pass failed: name everything unsupported, else it is our or torch-mlir's fault."""
@@ -145,15 +165,15 @@ class _Build:
         )
 
     def _explain_death(self, job: dict[str, Any], outcome: child.Outcome) -> None:
-        """The child died: run it again keeping the IR before each pass, then look for the operator."""
+        """The child died: name the operator that kills it, else keep the IR before the pass for the reproducer."""
         running = _read(self._folder / "progress")
-        child.run_job(self._folder, {**job, "keep_before": True}, self._options.limits)
         self._raise_unsupported()
+        child.run_job(self._folder, {**job, "keep_before": True}, self._lowering_limits)
         at = f" in the pass {running}" if running else ""
         raise InternalError(f"torch-mlir failed{at}: {outcome.problem}\n{_tail(outcome.output)}")
 
     def _raise_unsupported(self) -> None:
-        unsupported = find_unsupported(self._folder, self._options.limits)
+        unsupported = find_unsupported(self._folder, self._lowering_limits)
         if unsupported:
             raise UnsupportedError("the model uses operators that cannot be compiled:", unsupported)
 
@@ -229,6 +249,8 @@ class _Build:
             if outcome.problem is None:
                 return
             failures.append(f"{rung.name}: {outcome.problem}\n{_tail(outcome.output)}")
+            if outcome.timed_out:
+                raise InternalError("iree-compile did not end:\n" + failures[-1])
             if "Unknown command line argument" in outcome.output:
                 raise InputError(f"iree-compile does not know an option: {_tail(outcome.output)}")
         raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _PACKAGES = ("pipeline", "torch", "torch-mlir", "iree-base-compiler", "numpy")
@@ -19,21 +19,45 @@ def keep(folder: Path, message: str, command: list[str]) -> Path:
 
     The place is PIPELINE_REPRODUCERS, else the system's temporary folder.
     """
-    parent = os.environ.get("PIPELINE_REPRODUCERS") or tempfile.gettempdir()
-    Path(parent).mkdir(parents=True, exist_ok=True)
-    target = Path(tempfile.mkdtemp(prefix="pipeline-reproducer-", dir=parent))
+    target = _new_folder()
     for file in folder.iterdir():
         # Weights can be gigabytes and no compiler failure depends on their values.
         if file.is_file() and file.suffix not in (".irpa", ".vmfb"):
             shutil.copy(file, target / file.name)
-    versions = "\n".join(f"{name} {version(name)}" for name in _PACKAGES)
+    _write_readme(target, message, f"Run it again in this folder:\n{_how(target, command)}\n")
+    return target
+
+
+def keep_traceback(text: str) -> Path:
+    """A folder with only the traceback, for failures before there is any IR."""
+    target = _new_folder()
+    _write_readme(target, text, "")
+    return target
+
+
+def _new_folder() -> Path:
+    parent = os.environ.get("PIPELINE_REPRODUCERS") or tempfile.gettempdir()
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="pipeline-reproducer-", dir=parent))
+
+
+def _write_readme(target: Path, message: str, how: str) -> None:
     (target / "README.txt").write_text(
         f"{message}\n\n"
         f"command: {shlex.join(sys.argv)}\n"
-        f"python {platform.python_version()} on {platform.platform()}\n{versions}\n\n"
-        f"Run it again in this folder:\n{_how(target, command)}\n"
+        f"python {platform.python_version()} on {platform.platform()}\n{_versions()}\n\n{how}"
     )
-    return target
+
+
+def _versions() -> str:
+    return "\n".join(f"{name} {_version(name)}" for name in _PACKAGES)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _how(folder: Path, command: list[str]) -> str:

@@ -38,7 +38,8 @@ def _torch_folder() -> str:
 @cache
 def _library_folders() -> tuple[str, ...]:
     folders = [*site.getsitepackages(), site.getusersitepackages(), str(Path(os.__file__).parent)]
-    return tuple(str(Path(folder)) + os.sep for folder in folders) + (sys.prefix + os.sep + "lib",)
+    folders += [str(Path(torch.__file__).parent.parent), os.path.join(sys.prefix, "lib")]
+    return tuple(str(Path(folder)) + os.sep for folder in folders)
 
 
 def _is_library(file: str) -> bool:
@@ -46,6 +47,9 @@ def _is_library(file: str) -> bool:
 
 
 def _short(file: str) -> str:
-    """Relative to the working directory when below it."""
+    """Relative to the working directory when below it, and libraries by their import path."""
+    for folder in _library_folders():
+        if file.startswith(folder):
+            return file.removeprefix(folder)
     relative = os.path.relpath(file)
     return file if relative.startswith("..") else relative

@@ -40,7 +40,7 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             return {"failed": stage, "pass": error.name, "diagnostics": error.diagnostics, "seconds": seconds}
         seconds[stage] = time.perf_counter() - start
         _write(folder / f"{stage}.mlirbc", module)
-    return {"seconds": seconds, "printed": printed}
+    return {"seconds": seconds, "printed": printed, "ran": sorted(watcher.ran)}
 
 
 class _Watcher:
@@ -51,6 +51,7 @@ class _Watcher:
         self._job = job
         self._printed = printed
         self._count = 0
+        self.ran: set[str] = set()
 
     def before(self, item: str, module: Any) -> None:
         (self._folder / "progress").write_text(item)
@@ -61,7 +62,9 @@ class _Watcher:
         from pipeline.dialect_passes import pipelines
 
         self._count += 1
-        wanted = set(self._job.get("print_after", ())).intersection(pipelines.names(item))
+        names = list(pipelines.names(item))
+        self.ran.update(names)
+        wanted = set(self._job.get("print_after", ())).intersection(names)
         dump = self._job.get("dump_dir")
         if not wanted and not dump:
             return
@@ -69,7 +72,7 @@ class _Watcher:
         if wanted:
             self._printed.append([item, text])
         if dump:
-            name = "".join(c if c.isalnum() or c in "-_" else "_" for c in pipelines.pass_name(item))[:60]
+            name = names[-1].replace("/", "_")
             (Path(dump) / f"{self._count:03d}-{name}.mlir").write_text(text)
 
 
