@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 PASSES: dict[str, str] = {
+    "fold-f64-constants": "Python numbers lose the f64 that torch-mlir gives them where a tensor is narrower",
     "keep-nan-comparisons": "comparisons of a float tensor with itself keep their meaning for NaN",
 }
 """Pass name -> one line for ``pipeline-opt --help``."""

@@ -26,7 +26,8 @@ STAGES = (
     Stage(
         "linalg",
         "linalg on tensors",
-        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}",
+        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
+        "fold-f64-constants,canonicalize",
     ),
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),
     Stage("vmfb", "the executable"),
