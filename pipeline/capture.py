@@ -83,6 +83,8 @@ class _Exported:
             try:
                 self.ep = self.ep.run_decompositions(table)
             except Exception as error:
+                # Functionalising a mutation of aliased tensors fails here, with nothing that names them.
+                _refuse_shared_memory({**self.ep.state_dict, **self.ep.constants})
                 raise InternalError(
                     f"torch.export's run_decompositions failed on this model: {type(error).__name__}: {error}"
                 ) from error
@@ -338,20 +340,30 @@ class _TiedNames:
         """The name under which this very memory was first seen."""
         if tensor.numel() == 0:
             return name
-        layout = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device)
-        return self._names.setdefault((tensor.data_ptr(), *layout), name)
+        return self._names.setdefault(_layout(tensor), name)
 
 
 def _refuse_shared_state(program: Program) -> None:
     """A buffer that calls update must not share memory with another tensor: each has its own copy here."""
-    for name, tensor in program.state.items():
-        for other, candidate in [*program.state.items(), *program.weights.items()]:
-            if other != name and tensor.numel() and _same_storage(tensor, candidate):
-                raise UnsupportedError(
-                    f"'{name}' is updated by the model and shares memory with '{other}'; "
-                    "give one of them its own memory (clone it) before compiling"
-                )
+    for name in program.state:
+        _refuse_shared_memory({**program.state, **program.weights}, name)
 
 
-def _same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+def _refuse_shared_memory(tensors: Mapping[str, Any], updated: str | None = None) -> None:
+    """Raises UnsupportedError for two tensors (one of them `updated`) that overlap without being the same."""
+    seen: dict[int, str] = {}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+            continue
+        other = seen.setdefault(tensor.untyped_storage().data_ptr(), name)
+        if other == name or (updated is not None and updated not in (name, other)):
+            continue
+        if updated is not None or _layout(tensors[other]) != _layout(tensor):
+            raise UnsupportedError(
+                f"the model updates '{other}' or '{name}' in place and they share memory; "
+                "give one of them its own memory (clone it) before compiling"
+            )
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device)

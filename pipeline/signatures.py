@@ -33,20 +33,34 @@ def constant_node(value: Any, what: str) -> dict[str, Any]:
 def describe_parameters(
     ep: ExportedProgram, signature: list[inspect.Parameter] | None, flat: list[dict[str, Any]]
 ) -> tuple[Parameter, ...]:
-    """One `Parameter` per argument of the example call; `flat` holds the leaf or constant of each input."""
+    """The parameters of the entry point; `flat` holds the leaf or constant of each exported input.
+
+    A parameter that the example call left at its default is a constant of that value: callers may repeat
+    it and not change it. signature: None for a loaded .pt2, whose parameters are known by keyword only.
+    """
     args_spec, kwargs_spec = ep.call_spec.in_spec.children()
     leaves = iter(flat)
-    names = _positional_names(len(args_spec.children()), signature)
-    found = [
-        Parameter(name, True, _node(child, leaves))
-        for name, child in zip(names, args_spec.children(), strict=True)
-    ]
-    by_position = _positional_prefix(signature)
-    for name, child in zip(kwargs_spec.context, kwargs_spec.children(), strict=True):
-        positional = len(found) < len(by_position) and by_position[len(found)] == name
-        positional = positional and all(parameter.positional for parameter in found)
-        found.append(Parameter(name, positional, _node(child, leaves)))
-    return tuple(found)
+    count = len(args_spec.children())
+    names = _positional_names(count, signature)
+    given = {
+        name: _node(child, leaves)
+        for name, child in [
+            *zip(names, args_spec.children(), strict=True),
+            *zip(kwargs_spec.context, kwargs_spec.children(), strict=True),
+        ]
+    }
+    by_position = set(names) | _positional_prefix(signature, given)
+    defaults = _defaults(signature, given)
+    order = [parameter.name for parameter in signature or [] if parameter.name in {**given, **defaults}]
+    # Leaves are numbered in the order of the export, which lists every positional argument first.
+    ordered = [*names, *(name for name in [*order, *given] if name not in names)]
+    return tuple(
+        Parameter(name, name in by_position, given.get(name) or defaults[name])
+        for name in dict.fromkeys(ordered)
+    )
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _positional_names(count: int, signature: list[inspect.Parameter] | None) -> list[str]:
@@ -54,14 +68,28 @@ def _positional_names(count: int, signature: list[inspect.Parameter] | None) -> 
     for parameter in signature or []:
         if parameter.kind == parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+        elif parameter.kind in _BY_POSITION:
             names.append(parameter.name)
     return (names + [f"input_{i}" for i in range(len(names), count)])[:count]
 
 
-def _positional_prefix(signature: list[inspect.Parameter] | None) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in signature or [] if parameter.kind in kinds]
+def _positional_prefix(signature: list[inspect.Parameter] | None, given: dict[str, Any]) -> set[str]:
+    """The parameters that a caller may pass by position: up to the first one that is no longer there."""
+    prefix: set[str] = set()
+    defaults = _defaults(signature, given)
+    for parameter in signature or []:
+        if parameter.kind not in _BY_POSITION or parameter.name not in {**given, **defaults}:
+            break
+        prefix.add(parameter.name)
+    return prefix
+
+
+def _defaults(signature: list[inspect.Parameter] | None, given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        parameter.name: constant_node(parameter.default, parameter.name)
+        for parameter in signature or []
+        if parameter.name not in given and isinstance(parameter.default, _SCALARS)
+    }
 
 
 def input_names(parameters: tuple[Parameter, ...]) -> list[str]:
