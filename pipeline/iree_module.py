@@ -115,6 +115,8 @@ class _Parameters:
     def declarations(self, state: dict[str, str]) -> str:
         """MLIR text of all globals and readers, and of the function that returns the initial state."""
         if state:
+            # The manifest lists the state in this order too: JSON with sorted keys.
+            state = dict(sorted(state.items()))
             calls, values = [], []
             for i, (name, type_) in enumerate(state.items()):
                 calls.append(f"%{i} = func.call @{self.reader(name, type_)}() : () -> {type_}")
