@@ -23,9 +23,11 @@ from iree.compiler import ir
 
 from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCOPE
 
+from .in_place import may_update_in_place
+
 # The names of the state that a function's last results are the new values of.
 _STATE_OUTPUTS = "pipeline.state_outputs"
-_ROLES = ("input", "state", "weight")
+_ROLES = ("input", "draw", "state", "weight")
 
 
 def to_iree_module(module: ir.Module, manifest: str) -> None:
@@ -75,10 +77,11 @@ def _set_signature(function: ir.Operation, roles: list[tuple[str, str]]) -> None
     del function.attributes[_STATE_OUTPUTS]
     first_state_result = len(results) - len(outputs)
     attributes = []
-    for role, name in roles:
+    for number, (role, name) in enumerate(roles):
         text = "{}"
-        if role == "state" and name in outputs:
-            text = f"{{iree.abi.output = {first_state_result + outputs.index(name)} : index}}"
+        result = first_state_result + outputs.index(name) if role == "state" and name in outputs else None
+        if result is not None and may_update_in_place(block, number, result):
+            text = f"{{iree.abi.output = {result} : index}}"
         attributes.append(ir.Attribute.parse(text))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
 

@@ -80,11 +80,12 @@ def read_manifest(vmfb: Path) -> Manifest:
         module = iree.VmModule.mmap(vm_instance(), where)
     except Exception as error:
         raise ArtifactError(
-            f"{where}: IREE {_installed_iree()} cannot read it; it is damaged or was made by another version; "
-            "compile it again with the installed version"
+            f"{where}: IREE {_installed_iree()} cannot read it; it is damaged or was made by another "
+            "version; compile it again with the installed version"
         ) from error
     for name in module.function_names:
-        text = module.lookup_function(name).reflection.get(REFLECTION_KEY)
+        function = module.lookup_function(name)
+        text = function.reflection.get(REFLECTION_KEY) if function is not None else None
         if text is not None:
             manifest = parse(text, where)
             _check_version(manifest, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -61,7 +60,7 @@ def open_for(manifest: Manifest, name: str | None, where: str) -> Device:
 
     Raises IncompatibleDeviceError when there is no such device or it lacks something.
     """
-    name = name or manifest.targets[0]["device"]
+    name = name or str(manifest.targets[0]["device"])
     kind = kind_of(name)
     target = next((t for t in manifest.targets if t["device"] == kind), None)
     if target is None:
@@ -138,5 +137,7 @@ def _subgroup_range(uri: str) -> tuple[int, int]:
     index = re.search(r"://(\d+)", uri)
     devices = driver.query_available_devices()
     info = driver.dump_device_info(devices[int(index[1]) if index else 0]["device_id"])
-    read: Callable[[str], int] = lambda key: int(re.search(rf"{key}=(\d+)", info)[1])  # type: ignore[index]
-    return read("minSubgroupSize"), read("maxSubgroupSize")
+    low, high = (re.search(rf"{key}SubgroupSize=(\d+)", info) for key in ("min", "max"))
+    if low is None or high is None:
+        raise IncompatibleDeviceError(f"the Vulkan device {uri} does not state its subgroup sizes")
+    return int(low[1]), int(high[1])

@@ -108,7 +108,7 @@ def evaluate(expression: Dim, values: dict[str, int]) -> int:
 
 
 def _evaluate(node: Any, values: dict[str, int]) -> int:
-    if isinstance(node, ast.Constant):
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.Name):
         return values[node.id]

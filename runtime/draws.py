@@ -18,6 +18,7 @@ from .dims import evaluate
 from .errors import ExecutionError
 from .manifest import Draw
 
+
 class _NumpySource:
     """A generator that several threads may draw from."""
 
@@ -31,7 +32,9 @@ class _NumpySource:
 
     def draw(self, method: str, shape: list[int], arguments: list[Any]) -> Any:
         if method not in _NUMPY:
-            raise ExecutionError(f"the model draws random numbers with '{method}', which needs torch installed")
+            raise ExecutionError(
+                f"the model draws random numbers with '{method}', which needs torch installed"
+            )
         with self._lock:
             return _NUMPY[method](self._generator, shape, *arguments)
 

@@ -1,4 +1,4 @@
-"""One row per element type: PyTorch's name, the short name on screen, NumPy's dtype and IREE's buffer element type."""
+"""One row per element type: PyTorch's name, the short one on screen, NumPy's dtype, IREE's element type."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ _ROWS = [
 BY_NAME = {row.name: row for row in _ROWS}
 BY_SHORT = {row.short: row for row in _ROWS}
 _BY_NUMPY = {row.numpy: row for row in _ROWS}
+_BY_TORCH: dict[Any, Dtype | None] = {}  # filled as dtypes are met: torch may not be installed
 
 
 def from_numpy(dtype: np.dtype[Any]) -> Dtype | None:
@@ -67,4 +68,6 @@ def from_numpy(dtype: np.dtype[Any]) -> Dtype | None:
 
 def from_torch(dtype: torch.dtype) -> Dtype | None:
     """The row of a torch dtype, None when artifacts cannot hold it."""
-    return BY_NAME.get(str(dtype).removeprefix("torch."))
+    if dtype not in _BY_TORCH:
+        _BY_TORCH[dtype] = BY_NAME.get(str(dtype).removeprefix("torch."))
+    return _BY_TORCH[dtype]

@@ -14,7 +14,7 @@ class IncompatibleDeviceError(RuntimeRoomError):
 
 
 class ArgumentError(RuntimeRoomError, TypeError):
-    """A call's arguments do not fit the entry point: the message names the argument, what was expected and what came."""
+    """A call's arguments do not fit: the message names the argument, what was expected and what came."""
 
 
 class ExecutionError(RuntimeRoomError):

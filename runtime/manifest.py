@@ -16,7 +16,7 @@ FORMAT = 1
 REFLECTION_KEY = "pipeline.manifest"
 WEIGHTS_SCOPE = "model"
 INITIAL_STATE = "initial_state"
-"""Exported function that returns the initial value of every state tensor, in the order of `Manifest.state`."""
+"""Exported function that returns the initial value of every state tensor, in the manifest's order."""
 
 
 @dataclass(frozen=True)
@@ -131,16 +131,24 @@ def spec_nbytes(spec: TensorSpec) -> int:
 
 def parse(text: str, where: str) -> Manifest:
     """The manifest in `text`. Raises ArtifactError naming `where` for another format or broken JSON."""
+    damaged = f"{where}: its manifest is damaged; compile the model again"
     try:
         data = json.loads(text)
         found = data["format"]
-    except (ValueError, KeyError) as error:
-        raise ArtifactError(f"{where}: its manifest is damaged ({error}); compile the model again") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(damaged) from error
     if found != FORMAT:
         raise ArtifactError(
             f"{where}: made with manifest format {found}, this version of pipeline reads format {FORMAT}; "
             "compile the model again with the installed version"
         )
+    try:
+        return _manifest(data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(damaged) from error
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
     return Manifest(
         versions=data["versions"],
         targets=tuple(data["targets"]),

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import dtypes, tensors
+from . import dtypes, structure, tensors
 from .device import Device
 from .errors import ArgumentError
 from .manifest import TensorSpec
+from .sharing import Span
+
+
+class StateTensor(NamedTuple):
+    """A state tensor on the device. span: its place in host memory, NOWHERE on devices with their own."""
+
+    view: Any
+    buffer: Any
+    span: Span
+
+    @classmethod
+    def of(cls, view: Any, device: Device) -> StateTensor:
+        """The state tensor in `view`, which nobody else may write to."""
+        return cls(view, view.get_buffer(), tensors.span_of_view(view, device))
 
 
 class State:
     """State tensors on a device, updated in place by calls.
 
     lock: held by a call from reading the state to storing it, so calls on one state never interleave.
-    buffers: current buffer view of each state tensor.
+    tensors: current value of each.
     """
 
     def __init__(
@@ -26,27 +40,28 @@ class State:
         self._initial = initial
         self._specs = specs
         self._device = device
-        self.buffers: dict[str, Any] = {}
+        self.tensors: dict[str, StateTensor] = {}
         self.reset()
 
     def reset(self) -> None:
         """Back to the initial values."""
-        with self.lock:
-            self.buffers = dict(zip(self._specs, self._initial() if self._specs else [], strict=True))
+        fresh = self._initial() if self._specs else []
+        self._replace(dict(zip(self._specs, fresh, strict=True)))
 
     def snapshot(self) -> dict[str, Any]:
         """Copies of all tensors; later calls do not change them."""
-        want_torch = tensors.torch_is_loaded()
         with self.lock:
-            return {
-                name: tensors.from_device(
-                    tensors.clone_on_device(view, self._device),
-                    dtypes.BY_NAME[self._specs[name].dtype],
-                    self._device,
-                    want_torch,
-                )
-                for name, view in self.buffers.items()
+            copies = {
+                name: tensors.clone_on_device(tensor.view, self._device)
+                for name, tensor in self.tensors.items()
             }
+        want_torch = tensors.torch_is_loaded()
+        return {name: self._on_host(name, view, want_torch) for name, view in copies.items()}
+
+    def _on_host(self, name: str, view: Any, want_torch: bool) -> Any:
+        dtype = dtypes.BY_NAME[self._specs[name].dtype]
+        array = tensors.from_device(view, dtype, self._device)
+        return tensors.to_torch(array, dtype) if want_torch else array
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Copies `values` in, all or none. Raises ArgumentError naming the tensor that does not fit."""
@@ -58,16 +73,23 @@ class State:
                 + (f"; missing {missing}" if missing else "")
                 + (f"; unknown {unknown}" if unknown else "")
             )
-        fresh = {name: self._checked_copy(name, value) for name, value in values.items()}
+        self._replace({name: self._checked_copy(name, values[name]) for name in self._specs})
+
+    def _replace(self, views: Mapping[str, Any]) -> None:
+        fresh = {name: StateTensor.of(view, self._device) for name, view in views.items()}
         with self.lock:
-            self.buffers = {name: fresh[name] for name in self._specs}
+            self.tensors = fresh
 
     def _checked_copy(self, name: str, value: Any) -> Any:
         spec = self._specs[name]
-        array = tensors.as_array(value)
+        if not tensors.is_array(value):
+            raise ArgumentError(f"state '{name}' must be a tensor {spec}, got {structure.describe(value)}")
+        try:
+            array = tensors.as_array(value)
+        except tensors.UnreadableError as error:
+            raise ArgumentError(f"state '{name}' must be {spec}: {error}") from error
         dtype = tensors.dtype_of(array)
         found = TensorSpec(dtype.name, tuple(array.shape)) if dtype else f"{array.dtype}"
         if found != spec:
             raise ArgumentError(f"state '{name}' must be {spec}, got {found}")
-        view = tensors.to_device(array, dtypes.BY_NAME[spec.dtype], self._device)
-        return tensors.clone_on_device(view, self._device)
+        return tensors.copy_to_device(array, dtypes.BY_NAME[spec.dtype], self._device)

@@ -15,6 +15,7 @@ Where the class of a "class" node cannot be imported, callers pass and get a dic
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -36,7 +37,7 @@ def leaves(node: Node) -> Iterator[int]:
 def children(node: Node) -> list[Node]:
     """The direct children of `node`, in flat order."""
     if "tuple" in node or "list" in node:
-        return node.get("tuple", node.get("list"))
+        return node["tuple"] if "tuple" in node else node["list"]
     return [child for _, child in node.get("dict", node.get("fields", []))]
 
 
@@ -102,7 +103,7 @@ def importable(name: str) -> bool:
 
 def encode_constant(value: Any) -> Any:
     """A Python constant as JSON can hold it: floats that JSON lacks become strings in a list."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return ["float", repr(value)]
     return value
 
@@ -116,12 +117,13 @@ def _check_constant(encoded: Any, value: Any, path: str) -> None:
     if value is expected or (type(value) is type(expected) and repr(value) == repr(expected)):
         return
     raise ArgumentError(
-        f"argument '{path}' was compiled as the constant {expected!r}, got {_describe(value)}; "
+        f"argument '{path}' was compiled as the constant {expected!r}, got {describe(value)}; "
         "compile again with that value, or leave the argument out"
     )
 
 
-def _describe(value: Any) -> str:
+def describe(value: Any) -> str:
+    """A value as error messages show it: scalars themselves, else the type's name."""
     return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
 
 
@@ -140,7 +142,7 @@ def _steps(node: Node) -> list[str]:
 def _from_sequence(node: Node, value: Any, path: str) -> list[Any]:
     count = len(children(node))
     if not isinstance(value, (tuple, list)):
-        raise ArgumentError(f"argument '{path}' must be a {_kind(node)} of {count}, got {_describe(value)}")
+        raise ArgumentError(f"argument '{path}' must be a {_kind(node)} of {count}, got {describe(value)}")
     if len(value) != count:
         raise ArgumentError(f"argument '{path}' must have {count} items, got {len(value)}")
     return list(value)
@@ -160,7 +162,7 @@ def _from_keys(keys: list[Any], value: Mapping[Any, Any], path: str) -> list[Any
 
 def _from_dict(node: Node, value: Any, path: str) -> list[Any]:
     if not isinstance(value, Mapping):
-        raise ArgumentError(f"argument '{path}' must be a dict, got {_describe(value)}")
+        raise ArgumentError(f"argument '{path}' must be a dict, got {describe(value)}")
     return _from_keys([key for key, _ in node["dict"]], value, path)
 
 
@@ -175,7 +177,8 @@ def _from_class(node: Node, value: Any, path: str) -> list[Any]:
     missing = [name for name in names if not hasattr(value, name)]
     if missing:
         raise ArgumentError(
-            f"argument '{path}' must be a {node['class']} or a dict with the keys {names}, got {_describe(value)}"
+            f"argument '{path}' must be a {node['class']} or a dict with the keys {names}, "
+            f"got {describe(value)}"
         )
     return [getattr(value, name) for name in names]
 
@@ -185,7 +188,7 @@ def _flatten_registered(node: Node, value: Any, path: str) -> list[Any]:
     registry = _torch_registry()
     cls = _find_class(node["class"])
     if cls is None or registry is None or cls not in registry or not isinstance(value, cls):
-        raise ArgumentError(f"argument '{path}' must be a {node['class']}, got {_describe(value)}")
+        raise ArgumentError(f"argument '{path}' must be a {node['class']}, got {describe(value)}")
     values, _ = registry[cls].flatten_fn(value)
     return _from_sequence(node, list(values), path)
 

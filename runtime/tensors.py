@@ -1,6 +1,6 @@
 """Tensors across the border: torch and NumPy in and out of IREE's buffers, shared where that is safe.
 
-On the CPU a contiguous, 64-byte aligned array is shared through DLPack; everything else is copied.
+On the CPU a contiguous, 64-byte aligned torch tensor is shared through DLPack; everything else is copied.
 Never is an input refused for its layout.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import iree.runtime as iree
@@ -17,13 +16,18 @@ import numpy as np
 from . import dtypes
 from .device import Device
 from .dtypes import Dtype
+from .sharing import NOWHERE, Span
 
 _ALIGNMENT = 64
 # Vulkan imports host memory in whole pages.
 _PAGE = 4096
 _DEVICE_MEMORY = iree.MemoryType.DEVICE_LOCAL
 _STAGING_MEMORY = iree.MemoryType.HOST_LOCAL | iree.MemoryType.DEVICE_VISIBLE
-_KDLCPU = 1
+_BYTE = np.dtype(np.uint8)
+
+
+class UnreadableError(ValueError):
+    """A tensor whose values cannot be read here; the message lacks only the argument's name."""
 
 
 def is_torch(value: Any) -> bool:
@@ -34,39 +38,68 @@ def is_torch(value: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether `value` can be passed where a tensor is expected."""
-    return is_torch(value) or isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__dlpack__")
+    return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__dlpack__")
 
 
 def as_array(value: Any) -> Any:
-    """`value` as a torch tensor or a NumPy array: other DLPack producers become NumPy arrays."""
-    if is_torch(value) or isinstance(value, np.ndarray):
+    """`value` as a torch tensor or a NumPy array: other DLPack producers become NumPy arrays.
+
+    Raises UnreadableError for a tensor that has no plain memory, and for one that no route can read.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.is_meta:
+            where = "on the meta device" if value.is_meta else f"of the layout {value.layout}"
+            raise UnreadableError(f"a tensor {where} cannot be read; pass a dense one")
         return value
-    return np.asarray(value) if isinstance(value, np.generic) else np.from_dlpack(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        # DLPack in NumPy knows no bf16 and no device but the CPU; many libraries convert themselves.
+        if not hasattr(value, "__array__"):
+            raise UnreadableError(
+                f"a {type(value).__name__} that NumPy cannot read ({error}); "
+                "pass a torch tensor or a NumPy array"
+            ) from error
+        return np.asarray(value)
 
 
 def dtype_of(value: Any) -> Dtype | None:
     """The element type of a torch tensor or NumPy array; None for types artifacts cannot hold."""
-    return dtypes.from_torch(value.dtype) if is_torch(value) else dtypes.from_numpy(value.dtype)
+    return dtypes.from_numpy(value.dtype) if isinstance(value, np.ndarray) else dtypes.from_torch(value.dtype)
 
 
-def to_device(value: Any, dtype: Dtype, device: Device) -> iree.HalBufferView:
+def unwritable(array: Any) -> str | None:
+    """Why new values cannot be stored in a torch tensor or NumPy array; None when they can."""
+    if isinstance(array, np.ndarray):
+        if not array.flags.writeable:
+            return "is read-only"
+        strides, shape = array.strides, array.shape
+    else:
+        strides, shape = array.stride(), array.shape
+    expanded = any(stride == 0 and size > 1 for stride, size in zip(strides, shape, strict=True))
+    return "has several elements in one place (it was expanded or broadcast)" if expanded else None
+
+
+def to_device(value: Any, dtype: Dtype, device: Device) -> Any:
     """A buffer view with the contents of `value`: its own memory where the device can use it, else a copy."""
-    hal_type = getattr(iree.HalElementType, dtype.hal)
-    shape = list(value.shape)
-    if device.is_host and is_torch(value) and _shareable(value):
-        import torch
+    if not device.is_host or isinstance(value, np.ndarray) or not _shareable(value):
+        return copy_to_device(value, dtype, device)
+    import torch
 
-        raw = value.detach() if value.requires_grad else value
-        # Element types that DLPack lacks travel as bytes; the view below names the real one.
-        raw = raw.view(torch.uint8) if dtype.name == "bool" else raw
-        shared = device.hal.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
-        return shared if dtype.name != "bool" else iree.HalBufferView(shared.get_buffer(), shape, hal_type)
-    return _copy_to_device(to_numpy(value), shape, hal_type, device)
+    raw = value.detach() if value.requires_grad else value
+    if dtype.name != "bool":
+        return device.hal.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
+    # IREE's DLPack knows no bool: it travels as bytes, and the view names the real type.
+    shared = device.hal.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw.view(torch.uint8)))
+    return iree.HalBufferView(shared.get_buffer(), list(value.shape), iree.HalElementType.BOOL_8)
 
 
 def _shareable(tensor: Any) -> bool:
     return (
-        tensor.device.type == "cpu"
+        tensor.is_cpu
         and tensor.dim() > 0
         and tensor.numel() > 0
         and tensor.is_contiguous()
@@ -91,42 +124,45 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     return tensor.numpy()
 
 
-def _copy_to_device(
-    array: np.ndarray[Any, Any], shape: Sequence[int], hal_type: Any, device: Device
-) -> iree.HalBufferView:
-    page_aligned = np.frombuffer(mmap.mmap(-1, max(_PAGE, -(-array.nbytes // _PAGE) * _PAGE)), np.uint8)
-    page_aligned[: array.nbytes] = array.reshape(-1).view(np.uint8)
+def copy_to_device(value: Any, dtype: Dtype, device: Device) -> Any:
+    """A buffer view of its own memory with the contents of `value`."""
+    array = to_numpy(value)
     # An empty buffer is still a buffer: IREE allocates nothing for zero bytes.
-    source = page_aligned[: max(array.nbytes, 1)]
-    buffer = device.hal.allocator.allocate_buffer_copy(
-        _DEVICE_MEMORY | (iree.MemoryType.HOST_VISIBLE if device.is_host else 0),
-        iree.BufferUsage.DEFAULT | (iree.BufferUsage.MAPPING if device.is_host else 0),
-        device.hal,
-        source,
-    )
-    return iree.HalBufferView(buffer, list(shape), hal_type)
+    source = array.reshape(-1).view(_BYTE) if array.size else np.zeros(1, _BYTE)
+    if not device.is_host:
+        source = _page_aligned(source)
+    buffer = device.hal.allocator.allocate_buffer_copy(*_placement(device), device.hal, source)
+    return iree.HalBufferView(buffer, list(array.shape), getattr(iree.HalElementType, dtype.hal))
 
 
-def from_device(view: iree.HalBufferView, dtype: Dtype, device: Device, want_torch: bool) -> Any:
-    """The contents of `view` as a torch tensor or NumPy array of `dtype`; shares its memory on the CPU."""
-    shape = list(view.shape)
-    if 0 in shape:
-        array = np.empty(shape, dtype.numpy)
-    elif device.is_host:
-        array = _host_array(view, dtype, shape)
-    else:
-        array = _read_back(view.get_buffer(), view.byte_length, device).view(dtype.numpy).reshape(shape)
-    return _to_torch(array, dtype) if want_torch else array
+def _page_aligned(source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    pages = np.frombuffer(mmap.mmap(-1, -(-source.nbytes // _PAGE) * _PAGE), np.uint8)
+    pages[: source.nbytes] = source
+    return pages[: source.nbytes]
 
 
-def _host_array(view: iree.HalBufferView, dtype: Dtype, shape: list[int]) -> np.ndarray[Any, Any]:
+def _placement(device: Device) -> tuple[int, int]:
+    """Memory type and usage of a buffer that calls read."""
+    if device.is_host:
+        return (
+            _DEVICE_MEMORY | iree.MemoryType.HOST_VISIBLE,
+            iree.BufferUsage.DEFAULT | iree.BufferUsage.MAPPING,
+        )
+    return int(_DEVICE_MEMORY), int(iree.BufferUsage.DEFAULT)
+
+
+def from_device(view: Any, dtype: Dtype, device: Device) -> np.ndarray[Any, Any]:
+    """The contents of `view` as an array of `dtype`: its own memory on the CPU, a copy elsewhere."""
+    shape, nbytes = view.shape, view.byte_length
+    if nbytes == 0:
+        return np.empty(shape, dtype.numpy)
     # The mapping keeps the buffer alive, the array the mapping.
-    mapped = view.map()
-    count = dtype.itemsize * int(np.prod(shape))
-    return mapped.asarray([count], np.dtype(np.uint8)).view(dtype.numpy).reshape(shape)
+    raw = view.map().asarray([nbytes], _BYTE) if device.is_host else _read_back(view, nbytes, device)
+    return raw.view(dtype.numpy).reshape(shape)
 
 
-def _to_torch(array: np.ndarray[Any, Any], dtype: Dtype) -> Any:
+def to_torch(array: np.ndarray[Any, Any], dtype: Dtype) -> Any:
+    """The same memory as a torch tensor."""
     import torch
 
     if dtype.name == "bfloat16":
@@ -134,30 +170,46 @@ def _to_torch(array: np.ndarray[Any, Any], dtype: Dtype) -> Any:
     return torch.from_numpy(array)
 
 
-def _read_back(buffer: iree.HalBuffer, nbytes: int, device: Device) -> np.ndarray[Any, Any]:
+def _read_back(view: Any, nbytes: int, device: Device) -> np.ndarray[Any, Any]:
     staging = device.hal.allocator.allocate_buffer(
         _STAGING_MEMORY, iree.BufferUsage.TRANSFER | iree.BufferUsage.MAPPING, nbytes
     )
-    copy_buffer(buffer, staging, device)
-    return np.array(staging.map().asarray([nbytes], np.dtype(np.uint8)))
+    copy_buffer(view.get_buffer(), staging, device)
+    return np.array(staging.map().asarray([nbytes], _BYTE))
 
 
-def copy_buffer(source: iree.HalBuffer, target: iree.HalBuffer, device: Device) -> None:
-    """Copies the whole of `source` on the device's queue and waits."""
+def copy_buffer(source: Any, target: Any, device: Device) -> None:
+    """Copies the whole of the HAL buffer `source` on the device's queue and waits."""
     done = device.hal.create_semaphore(0)
     device.hal.queue_copy(source, target, iree.HalFence.create_at(done, 0), iree.HalFence.create_at(done, 1))
     done.wait(1)
 
 
-def clone_on_device(view: iree.HalBufferView, device: Device) -> iree.HalBufferView:
+def clone_on_device(view: Any, device: Device) -> Any:
     """A buffer view of its own memory with the same contents."""
-    length = max(view.byte_length, 1)
-    memory = _DEVICE_MEMORY | (iree.MemoryType.HOST_VISIBLE if device.is_host else 0)
-    usage = iree.BufferUsage.DEFAULT | (iree.BufferUsage.MAPPING if device.is_host else 0)
-    copy = device.hal.allocator.allocate_buffer(memory, usage, length)
+    copy = device.hal.allocator.allocate_buffer(*_placement(device), max(view.byte_length, 1))
     if view.byte_length:
         copy_buffer(view.get_buffer(), copy, device)
     return iree.HalBufferView(copy, list(view.shape), view.element_type)
+
+
+def span(array: Any) -> Span:
+    """The place in host memory of a contiguous torch tensor or NumPy array.
+
+    Of others it says only where they begin: they are never shared, so nothing can lie over them.
+    """
+    if isinstance(array, np.ndarray):
+        first = array.__array_interface__["data"][0]
+        return first, first + array.nbytes
+    first = array.data_ptr()
+    return first, first + array.numel() * array.element_size()
+
+
+def span_of_view(view: Any, device: Device) -> Span:
+    """The place in host memory of a buffer view, NOWHERE where the device has memory of its own."""
+    if not device.is_host or view.byte_length == 0:
+        return NOWHERE
+    return span(view.map().asarray([view.byte_length], _BYTE))
 
 
 def torch_is_loaded() -> bool:
