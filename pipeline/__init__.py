@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.api import compile
-    from pipeline.runtime import Executable, load
+    from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
+    from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
 
 _HOMES = {
     "compile": "pipeline.api",
@@ -28,7 +29,18 @@ _HOMES = {
     "IncompatibleDeviceError": "pipeline.runtime",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = [
+    "ArgumentError",
+    "ArtifactError",
+    "Executable",
+    "IncompatibleDeviceError",
+    "InputError",
+    "InternalError",
+    "PipelineError",
+    "UnsupportedError",
+    "compile",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

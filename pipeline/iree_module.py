@@ -61,8 +61,8 @@ def _rewrite_function(function: ir.Operation, parameters: _Parameters, state: di
 
 def _roles(function: ir.Operation) -> list[tuple[str, str]]:
     found = []
-    for attributes in ir.ArrayAttr(function.attributes["arg_attrs"]):
-        attributes = ir.DictAttr(attributes)
+    for attribute in ir.ArrayAttr(function.attributes["arg_attrs"]):
+        attributes = ir.DictAttr(attribute)
         role = next(role for role in _ROLES if f"pipeline.{role}" in attributes)
         found.append((role, ir.StringAttr(attributes[f"pipeline.{role}"]).value))
     return found
@@ -160,7 +160,6 @@ def _conversion(stored: str, type_: str, element: str, rank: int) -> str:
         return f"return %0 : {type_}\n"
     if element == "i1":
         return f"%1 = arith.trunci %0 : {stored} to {type_}\nreturn %1 : {type_}\n"
-    part = element[len("complex<") : -1]
     dims = ", ".join(f"d{i}" for i in range(rank))
     iterators = ", ".join(['"parallel"'] * rank)
     index = "".join(f"%i{i} = linalg.index {i} : index\n" for i in range(rank))

@@ -38,7 +38,9 @@ def describe_parameters(
     A parameter that the example call left at its default is a constant of that value: callers may repeat
     it and not change it. signature: None for a loaded .pt2, whose parameters are known by keyword only.
     """
-    args_spec, kwargs_spec = ep.call_spec.in_spec.children()
+    in_spec = ep.call_spec.in_spec
+    assert in_spec is not None
+    args_spec, kwargs_spec = in_spec.children()
     leaves = iter(flat)
     count = len(args_spec.children())
     names = _positional_names(count, signature)
@@ -102,7 +104,9 @@ def input_names(parameters: tuple[Parameter, ...]) -> list[str]:
 
 def describe_result(ep: ExportedProgram, flat: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[int, str]]:
     """The structure of the result, and a name for each of its tensors."""
-    node = _node(ep.call_spec.out_spec, iter(flat))
+    out_spec = ep.call_spec.out_spec
+    assert out_spec is not None
+    node = _node(out_spec, iter(flat))
     return node, structure.paths(node, "output")
 
 
@@ -130,7 +134,7 @@ def _class_node(spec: TreeSpec, children: list[dict[str, Any]]) -> dict[str, Any
     if spec.type is collections.namedtuple:
         cls = spec.context
         return _fields(cls, "namedtuple", cls._fields, children)
-    cls = spec.type
+    cls: type = spec.type
     if dataclasses.is_dataclass(cls):
         names, absent = _dataclass_names(spec.context)
         children += [{"const": None} for _ in absent]

@@ -1,14 +1,15 @@
-"""Every failure is one clear error: unsupported operators all at once, crashes and hangs of the compilers in a child."""
+"""Every failure is one clear error: unsupported operators all at once, crashes and hangs in a child."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pipeline
 import pytest
 import torch
 from torch import nn
+
+import pipeline
 
 
 class Function(nn.Module):
