@@ -112,7 +112,7 @@ class EntryCall:
         return structure.unflatten(self._entry.result, results[:count])
 
     def _run(self, state: State, values: list[Any], arguments: list[Any], sizes: dict[str, int]) -> list[Any]:
-        """Runs the function and stores the state; gives arrays that share no memory with anything, and ints."""
+        """Runs the function and stores the state; the results are ints, and arrays that share no memory."""
         with state.lock if self._has_state else contextlib.nullcontext():
             before = [state.tensors[name] for name in self._entry.state_inputs]
             views = [*arguments, *(tensor.view for tensor in before)]

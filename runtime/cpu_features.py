@@ -7,8 +7,11 @@ Linux lists the features in /proc/cpuinfo under names of its own; this module tr
 from __future__ import annotations
 
 import platform
+import re
 from functools import cache
 from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
 
 # LLVM name -> /proc/cpuinfo flag, where dropping punctuation does not already make them equal.
 _ALIASES = {
@@ -23,22 +26,33 @@ _ALIASES = {
     "sha": "shani",
     "sse3": "pni",
     "x87": "fpu",
-    "neon": "asimd",
-    "fpac": "paca",
-    "lse": "atomics",
-    "dotprod": "asimddp",
-    "fullfp16": "asimdhp",
-    "rdm": "asimdrdm",
-    "rcpc": "lrcpc",
-    "i8mm": "i8mm",
-    "fparmv8": "fp",
     "altnzcv": "flagm2",
+    "ccdp": "dcpodp",
     "ccpp": "dcpop",
+    "complxnum": "fcma",
+    "crc": "crc32",
+    "dotprod": "asimddp",
+    "fp-armv8": "fp",
+    "fp16fml": "asimdfhm",
+    "fullfp16": "asimdhp",
+    "jsconv": "jscvt",
+    "lse": "atomics",
+    "lse2": "uscat",
+    "neon": "asimd",
+    "pauth": "paca",
+    "rand": "rng",
+    "rcpc": "lrcpc",
+    "rcpc-immo": "ilrcpc",
+    "rdm": "asimdrdm",
 }
 
 # Features that Linux does not list, or that change no instruction a compiler emits for ordinary code:
 # the kernel itself refuses or hides them, so their absence from /proc/cpuinfo proves nothing.
-_UNLISTED = {"avx10.1", "evex512", "prefetchi", "pconfig", "jsconv", "complxnum", "predres", "perfmon", "v8a"}
+_UNLISTED = {"avx10.1", "evex512", "prefetchi", "pconfig"} | {
+    *("am", "ccidx", "el2vmsa", "el3", "fpac", "lor", "pan", "pan-rwv", "perfmon", "predres", "ras"),
+    *("sel2", "spe", "spe-eef", "tlb-rmi", "tracev8.4", "uaops", "vh"),
+}
+_ARCHITECTURE_LEVEL = re.compile(r"v[89](\.\d+)?a")
 
 
 def _plain(name: str) -> str:
@@ -48,10 +62,9 @@ def _plain(name: str) -> str:
 @cache
 def host_flags() -> frozenset[str] | None:
     """The CPU's flags without punctuation; None where the system does not list them."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.exists():
+    if not _CPUINFO.exists():
         return None
-    for line in cpuinfo.read_text().splitlines():
+    for line in _CPUINFO.read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
             return frozenset(_plain(flag) for flag in value.split())
@@ -69,5 +82,5 @@ def missing(features: list[str]) -> list[str]:
     flags = host_flags()
     if flags is None:
         return []
-    wanted = [name for name in features if name not in _UNLISTED]
+    wanted = [name for name in features if name not in _UNLISTED and not _ARCHITECTURE_LEVEL.fullmatch(name)]
     return [name for name in wanted if _ALIASES.get(name, _plain(name)) not in flags]

@@ -57,15 +57,22 @@ class Binder:
                 raise DimensionError(f"dimension {axis} must be {self._expected(dim)}, got {size}")
 
     def finish(self) -> None:
-        """Checks the expressions whose symbols were still unknown when they were met."""
-        for dim, size in self._postponed:
-            if set(symbols(dim)) <= self.values.keys() and evaluate(dim, self.values) != size:
-                raise DimensionError(f"a dimension must be {self._expected(dim)}, got {size}")
+        """Learns from the expressions whose symbols were still unknown when they were met.
+
+        Raises DimensionError for one that does not hold. What no call can settle (``h//2`` alone) is not checked.
+        """
+        while self._postponed:
+            pending, self._postponed = self._postponed, []
+            for dim, size in pending:
+                if not self._learn(dim, size):
+                    raise DimensionError(f"a dimension must be {self._expected(dim)}, got {size}")
+            if len(self._postponed) == len(pending):
+                return
 
     def _learn(self, dim: str, size: int) -> bool:
         unknown = [name for name in symbols(dim) if name not in self.values]
         if not unknown:
-            return evaluate(dim, self.values) == size
+            return _value_is(dim, self.values, size)
         if len(unknown) > 1 or not _is_affine(dim, unknown[0], self.values):
             self._postponed.append((dim, size))
             return True
@@ -120,18 +127,31 @@ def _evaluate(node: Any, values: dict[str, int]) -> int:
     return _OPERATORS[type(node.op)](_evaluate(node.left, values), _evaluate(node.right, values))
 
 
-def _line(expression: str, unknown: str, values: dict[str, int]) -> list[int]:
-    return [evaluate(expression, {**values, unknown: point}) for point in (0, 1, 2, 5)]
+def _value_is(expression: str, values: dict[str, int], size: int) -> bool:
+    try:
+        return evaluate(expression, values) == size
+    except ZeroDivisionError:
+        return False
 
 
 def _is_affine(expression: str, unknown: str, values: dict[str, int]) -> bool:
-    at0, at1, at2, at5 = _line(expression, unknown, values)
-    return at2 - at1 == at1 - at0 and at5 - at0 == 5 * (at1 - at0)
+    """Whether the expression is a straight line in `unknown` over all integers, so that it can be solved."""
+    if any(_bends(node, unknown) for node in ast.walk(_tree(expression))):
+        return False
+    at0, at1, at2 = (evaluate(expression, {**values, unknown: point}) for point in (0, 1, 2))
+    return at2 - at1 == at1 - at0
+
+
+def _bends(node: ast.AST, unknown: str) -> bool:
+    bending = isinstance(node, ast.Call) or (
+        isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod, ast.Pow))
+    )
+    return bending and any(isinstance(n, ast.Name) and n.id == unknown for n in ast.walk(node))
 
 
 def _solve(expression: str, unknown: str, values: dict[str, int], size: int) -> int | None:
     """The value of `unknown` that gives `size` in an expression affine in it, None when there is none."""
-    at_zero, at_one, *_ = _line(expression, unknown, values)
+    at_zero, at_one = (evaluate(expression, {**values, unknown: point}) for point in (0, 1))
     slope = at_one - at_zero
     if slope == 0 or (size - at_zero) % slope:
         return None

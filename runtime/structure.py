@@ -15,6 +15,7 @@ Where the class of a "class" node cannot be imported, callers pass and get a dic
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -114,6 +115,9 @@ def _constant(encoded: Any) -> Any:
 
 def _check_constant(encoded: Any, value: Any, path: str) -> None:
     expected = _constant(encoded)
+    if type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device"):
+        # The manifest has them as text.
+        value = str(value)
     if value is expected or (type(value) is type(expected) and repr(value) == repr(expected)):
         return
     raise ArgumentError(
@@ -188,9 +192,23 @@ def _flatten_registered(node: Node, value: Any, path: str) -> list[Any]:
     registry = _torch_registry()
     cls = _find_class(node["class"])
     if cls is None or registry is None or cls not in registry or not isinstance(value, cls):
-        raise ArgumentError(f"argument '{path}' must be a {node['class']}, got {describe(value)}")
-    values, _ = registry[cls].flatten_fn(value)
+        names = [name for name, _ in node["fields"]]
+        raise ArgumentError(
+            f"argument '{path}' must be a {node['class']} or a dict with the keys {names}, got {describe(value)}"
+        )
+    values, context = registry[cls].flatten_fn(value)
+    if node["context"] is not None and not _same_json(context, node["context"]):
+        raise ArgumentError(
+            f"argument '{path}' was compiled with {node['context']!r}, this {cls.__name__} has {context!r}"
+        )
     return _from_sequence(node, list(values), path)
+
+
+def _same_json(value: Any, expected: Any) -> bool:
+    try:
+        return json.loads(json.dumps(value)) == expected
+    except (TypeError, ValueError):
+        return False
 
 
 _FLATTENERS: dict[str, Callable[[Node, Any, str], list[Any]]] = {
@@ -231,6 +249,7 @@ def _find_class(name: str) -> type | None:
         found: Any = importlib.import_module(module)
         for part in qualified.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError):
+    except Exception:
+        # Whatever keeps a module from being imported here, its classes are not there.
         return None
     return found
