@@ -8,6 +8,8 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from .complex_scalars import lift_complex_scalars
+from .narrow_integers import widen_narrow_integers
 from .symbolic_views import rewrite_views
 
 _ROLE_ORDER = {"input": 0, "draw": 1, "state": 2, "weight": 3}
@@ -23,12 +25,14 @@ _NO_VALUE = (
 
 
 def clean_graph(module: GraphModule) -> None:
-    """Removes checks, makes constant symbols plain ints, rewrites symbolic views, orders the arguments."""
+    """Removes checks, rewrites what the importer or the lowering gets wrong, orders the arguments."""
     for node in list(module.graph.nodes):
         if node.op == "call_function" and _packet_name(node.target) in _NO_VALUE:
             module.graph.erase_node(node)
     _fold_constant_symbols(module)
     rewrite_views(module)
+    lift_complex_scalars(module)
+    widen_narrow_integers(module)
     module.graph.eliminate_dead_code()
     _order_placeholders(module)
     module.graph.lint()

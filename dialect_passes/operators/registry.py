@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-_FAMILIES = ("attention", "ordering", "random", "variance")
+_FAMILIES = ("attention", "complex", "convolution", "division", "ordering", "random", "variance")
 
 _DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
 

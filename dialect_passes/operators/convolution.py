@@ -1,0 +1,56 @@
+"""Grouped transposed convolutions, which torch-mlir does not lower."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.convolution.default")
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Tensor:
+    """A transposed convolution is a plain one with flipped weights over the input spread out by zeros."""
+    import torch
+
+    if not transposed or groups == 1:
+        return NotImplemented
+    rank = len(stride)
+    kernel = weight.shape[2:]
+    for axis in range(rank):
+        x = _spread(x, 2 + axis, stride[axis])
+    pads: list[int] = []
+    for axis in reversed(range(rank)):
+        reach = dilation[axis] * (kernel[axis] - 1) - padding[axis]
+        pads += [reach, reach + output_padding[axis]]
+    x = torch.ops.aten.constant_pad_nd.default(x, pads, 0)
+    # [in, out / groups, k...] -> [out, in / groups, k...]
+    inputs, outputs = weight.shape[0] // groups, weight.shape[1]
+    weight = weight.reshape(groups, inputs, outputs, *kernel).transpose(1, 2)
+    weight = weight.reshape(groups * outputs, inputs, *kernel).flip(list(range(2, 2 + rank)))
+    ones, zeros = [1] * rank, [0] * rank
+    return torch.ops.aten.convolution.default(x, weight, bias, ones, zeros, dilation, False, zeros, groups)
+
+
+def _spread(x: Tensor, axis: int, stride: int) -> Tensor:
+    """`stride` - 1 zeros between neighbours along `axis`."""
+    import torch
+
+    if stride == 1:
+        return x
+    size = x.shape[axis]
+    pads = [0, 0] * (x.dim() - 1 - axis) + [0, stride - 1]
+    spread = torch.ops.aten.constant_pad_nd.default(x.unsqueeze(axis + 1), pads, 0)
+    return spread.flatten(axis, axis + 1).narrow(axis, 0, (size - 1) * stride + 1)
