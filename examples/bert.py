@@ -14,11 +14,22 @@ def get_model(config: BertConfig | None = None) -> nn.Module:
     return BertModel(config or BertConfig()).eval()
 
 
-def get_example_inputs() -> dict[str, torch.Tensor]:
+def inputs(batch: int, sequence: int, vocabulary: int = 30522) -> dict[str, torch.Tensor]:
+    """Token sequences, each a quarter shorter than the one before and padded to the length of the first."""
     torch.manual_seed(0)
-    attention_mask = torch.ones(2, 128, dtype=torch.long)
-    attention_mask[1, 96:] = 0
-    return {"input_ids": torch.randint(30522, (2, 128)), "attention_mask": attention_mask}
+    lengths = torch.tensor([[max(1, sequence - i * sequence // 4)] for i in range(batch)])
+    return {
+        "input_ids": torch.randint(vocabulary, (batch, sequence)),
+        "attention_mask": (torch.arange(sequence) < lengths).long(),
+    }
+
+
+def get_example_inputs() -> dict[str, torch.Tensor]:
+    return inputs(2, 128)
+
+
+def get_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, 1), inputs(1, 37), inputs(3, 200)]
 
 
 def small_config() -> BertConfig:
@@ -32,7 +43,8 @@ def small_config() -> BertConfig:
 
 
 def small_inputs() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    attention_mask = torch.ones(2, 16, dtype=torch.long)
-    attention_mask[1, 12:] = 0
-    return {"input_ids": torch.randint(97, (2, 16)), "attention_mask": attention_mask}
+    return inputs(2, 16, vocabulary=97)
+
+
+def small_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, 1, vocabulary=97), inputs(1, 7, vocabulary=97), inputs(3, 33, vocabulary=97)]

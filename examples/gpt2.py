@@ -14,9 +14,17 @@ def get_model(config: GPT2Config | None = None) -> nn.Module:
     return GPT2LMHeadModel(config or GPT2Config(use_cache=False)).eval()
 
 
-def get_example_inputs() -> dict[str, torch.Tensor]:
+def inputs(batch: int, sequence: int, vocabulary: int = 50257) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
-    return {"input_ids": torch.randint(50257, (2, 64))}
+    return {"input_ids": torch.randint(vocabulary, (batch, sequence))}
+
+
+def get_example_inputs() -> dict[str, torch.Tensor]:
+    return inputs(2, 64)
+
+
+def get_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, 1), inputs(1, 37), inputs(3, 130)]
 
 
 def small_config() -> GPT2Config:
@@ -32,5 +40,8 @@ def small_config() -> GPT2Config:
 
 
 def small_inputs() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    return {"input_ids": torch.randint(97, (2, 16))}
+    return inputs(2, 16, vocabulary=97)
+
+
+def small_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, 1, vocabulary=97), inputs(1, 7, vocabulary=97), inputs(3, 33, vocabulary=97)]

@@ -67,6 +67,7 @@ def get_entry_points(vocab_size: int = 32000) -> dict[str, dict[str, Any]]:
             "method": "prefill",
             "args": (torch.randint(vocab_size, (1, 64)),),
             "dynamic_shapes": {"input_ids": {1: Dim("sequence", min=1, max=MAX_LENGTH)}},
+            "further_inputs": [(torch.randint(vocab_size, (1, length)),) for length in (1, 7, MAX_LENGTH)],
         },
         "decode": {"method": "decode", "args": (torch.randint(vocab_size, (1, 1)), torch.tensor(64))},
     }

@@ -29,7 +29,15 @@ def get_model() -> nn.Module:
     return LanguageModel().eval()
 
 
-def get_example_inputs() -> tuple[torch.Tensor, State]:
+def inputs(batch: int) -> tuple[torch.Tensor, State]:
     torch.manual_seed(0)
-    state = torch.zeros(LAYERS, 4, HIDDEN), torch.zeros(LAYERS, 4, HIDDEN)
-    return torch.randint(VOCABULARY, (4, 16)), state
+    state = torch.randn(LAYERS, batch, HIDDEN), torch.randn(LAYERS, batch, HIDDEN)
+    return torch.randint(VOCABULARY, (batch, 16)), state
+
+
+def get_example_inputs() -> tuple[torch.Tensor, State]:
+    return inputs(4)
+
+
+def get_further_inputs() -> list[tuple[torch.Tensor, State]]:
+    return [inputs(1), inputs(3), inputs(9)]

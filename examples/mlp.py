@@ -12,6 +12,14 @@ def get_model() -> nn.Module:
     return nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256), nn.LayerNorm(256)).eval()
 
 
-def get_example_inputs() -> tuple[torch.Tensor]:
+def inputs(batch: int) -> tuple[torch.Tensor]:
     torch.manual_seed(0)
-    return (torch.randn(64, 256),)
+    return (torch.randn(batch, 256),)
+
+
+def get_example_inputs() -> tuple[torch.Tensor]:
+    return inputs(64)
+
+
+def get_further_inputs() -> list[tuple[torch.Tensor]]:
+    return [inputs(1), inputs(7), inputs(130)]

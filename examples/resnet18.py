@@ -16,9 +16,17 @@ def get_model(config: ResNetConfig | None = None) -> nn.Module:
     return ResNetForImageClassification(config).eval()
 
 
-def get_example_inputs() -> dict[str, torch.Tensor]:
+def inputs(batch: int, size: int = 224) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
-    return {"pixel_values": torch.randn(2, 3, 224, 224)}
+    return {"pixel_values": torch.randn(batch, 3, size, size)}
+
+
+def get_example_inputs() -> dict[str, torch.Tensor]:
+    return inputs(2)
+
+
+def get_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1), inputs(3), inputs(5)]
 
 
 def small_config() -> ResNetConfig:
@@ -28,5 +36,8 @@ def small_config() -> ResNetConfig:
 
 
 def small_inputs() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    return {"pixel_values": torch.randn(2, 3, 32, 32)}
+    return inputs(2, size=32)
+
+
+def small_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, size=32), inputs(3, size=32), inputs(5, size=32)]

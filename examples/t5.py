@@ -17,9 +17,20 @@ def get_model(config: T5Config | None = None) -> nn.Module:
     return T5ForConditionalGeneration(config or T5Config(use_cache=False)).eval()
 
 
-def get_example_inputs() -> dict[str, torch.Tensor]:
+def inputs(batch: int, sequence: int, decoder: int, vocabulary: int = 32128) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
-    return {"input_ids": torch.randint(32128, (2, 64)), "decoder_input_ids": torch.randint(32128, (2, 16))}
+    return {
+        "input_ids": torch.randint(vocabulary, (batch, sequence)),
+        "decoder_input_ids": torch.randint(vocabulary, (batch, decoder)),
+    }
+
+
+def get_example_inputs() -> dict[str, torch.Tensor]:
+    return inputs(2, 64, 16)
+
+
+def get_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(1, 1, 1), inputs(1, 37, 3), inputs(3, 20, 70)]
 
 
 def small_config() -> T5Config:
@@ -27,5 +38,8 @@ def small_config() -> T5Config:
 
 
 def small_inputs() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    return {"input_ids": torch.randint(97, (2, 16)), "decoder_input_ids": torch.randint(97, (2, 8))}
+    return inputs(2, 16, 8, vocabulary=97)
+
+
+def small_further_inputs() -> list[dict[str, torch.Tensor]]:
+    return [inputs(*sizes, vocabulary=97) for sizes in ((1, 1, 1), (1, 37, 3), (3, 20, 70))]

@@ -48,6 +48,14 @@ def get_model() -> nn.Module:
     return UNet().eval()
 
 
-def get_example_inputs() -> tuple[torch.Tensor]:
+def inputs(height: int, width: int) -> tuple[torch.Tensor]:
     torch.manual_seed(0)
-    return (torch.randn(1, 3, 128, 128),)
+    return (torch.randn(1, 3, height, width),)
+
+
+def get_example_inputs() -> tuple[torch.Tensor]:
+    return inputs(128, 128)
+
+
+def get_further_inputs() -> list[tuple[torch.Tensor]]:
+    return [inputs(32, 32), inputs(48, 160), inputs(64, 32)]

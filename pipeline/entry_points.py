@@ -12,7 +12,7 @@ import torch
 
 from .errors import InputError
 
-_FIELDS = ("method", "args", "kwargs", "dynamic_shapes")
+_FIELDS = ("method", "args", "kwargs", "dynamic_shapes", "further_inputs")
 
 
 @dataclass
@@ -21,12 +21,14 @@ class EntrySpec:
 
     method: name of the model's method; "forward" unless said otherwise.
     args, kwargs: example arguments. dynamic_shapes: as for `torch.export.export`.
+    further_inputs: (args, kwargs) of more calls for `pipeline verify`, such as other dynamic sizes.
     """
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     dynamic_shapes: Any = None
     method: str = "forward"
+    further_inputs: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...] = ()
 
     @classmethod
     def from_user(cls, name: str, value: Any) -> EntrySpec:
@@ -47,6 +49,9 @@ class EntrySpec:
             kwargs=dict(value.get("kwargs") or {}),
             dynamic_shapes=value.get("dynamic_shapes"),
             method=value.get("method", name if name != "main" else "forward"),
+            further_inputs=further_inputs(
+                value.get("further_inputs", ()), f"entry_points['{name}']['further_inputs']"
+            ),
         )
 
     @contextlib.contextmanager
@@ -87,7 +92,27 @@ class EntrySpec:
 def as_args(value: Any, what: str) -> tuple[Any, ...]:
     """Positional arguments as a tuple. Raises InputError for a bare tensor, the common slip."""
     if isinstance(value, torch.Tensor):
-        raise InputError(f"{what} must be a tuple of arguments, got a tensor; write ({what.split('[', maxsplit=1)[0]},)")
+        raise InputError(
+            f"{what} must be a tuple of arguments, got a tensor; write ({what.split('[', maxsplit=1)[0]},)"
+        )
     if not isinstance(value, (tuple, list)):
         raise InputError(f"{what} must be a tuple of arguments, got {type(value).__name__}")
     return tuple(value)
+
+
+def split_inputs(inputs: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(args, kwargs) from a tuple of arguments, a dict of keyword arguments, or (tuple, dict)."""
+    if isinstance(inputs, dict):
+        return (), inputs
+    if isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple):
+        args, kwargs = inputs
+        if isinstance(kwargs, dict):
+            return args, kwargs
+    return as_args(inputs, what), {}
+
+
+def further_inputs(value: Any, what: str) -> tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...]:
+    """A list of inputs, each as `split_inputs` takes them. Raises InputError for anything but a list."""
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{what} must be a list of inputs, got {type(value).__name__}")
+    return tuple(split_inputs(inputs, f"{what}[{i}]") for i, inputs in enumerate(value))

@@ -5,6 +5,7 @@ A Python file holds, at module level,
     model            or get_model()            the torch.nn.Module, in the mode (eval, train) to compile
     example_inputs   or get_example_inputs()   a tuple of arguments, a dict of keyword arguments, or both
     dynamic_shapes   (optional)                as for torch.export.export
+    further_inputs   or get_further_inputs()   (optional) a list of more inputs, of other sizes, to verify with
     entry_points     or get_entry_points()     (optional) instead of the two above: see `pipeline.compile`
 
 ``model.py:NAME`` takes NAME (a module, or a function that returns one) instead of ``model``.
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from .entry_points import EntrySpec, as_args
+from .entry_points import EntrySpec, further_inputs, split_inputs
 from .errors import InputError
 
 
@@ -147,15 +148,7 @@ def _entries(module: ModuleType, path: Path) -> dict[str, EntrySpec]:
             f"{path} has no 'example_inputs' or 'get_example_inputs()' at module level: "
             "a tuple of arguments, a dict of keyword arguments, or (tuple, dict)"
         )
-    args, kwargs = _split_inputs(inputs, path)
-    return {"main": EntrySpec(args, kwargs, getattr(module, "dynamic_shapes", None))}
-
-
-def _split_inputs(inputs: Any, path: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(inputs, dict):
-        return (), inputs
-    if isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple):
-        args, kwargs = inputs
-        if isinstance(kwargs, dict):
-            return args, kwargs
-    return as_args(inputs, f"{path}: example_inputs"), {}
+    args, kwargs = split_inputs(inputs, f"{path}: example_inputs")
+    further = further_inputs(_value(module, path, "further_inputs") or (), f"{path}: further_inputs")
+    dynamic_shapes = getattr(module, "dynamic_shapes", None)
+    return {"main": EntrySpec(args, kwargs, dynamic_shapes, further_inputs=further)}

@@ -2,26 +2,33 @@
 
 An output is right when it is within `torch.testing.assert_close`'s default tolerance for its dtype. Deep
 float models amplify rounding, in eager too; there an output is also right when its error against an eager
-run in float64 is at most twice that of eager itself. Both figures are reported.
+run in float64 is at most twice that of eager itself. Both figures are reported. A tolerance that the user
+gives is the only one that counts, for float outputs; others are always compared exactly.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.export import ExportedProgram
 
-from pipeline.runtime import Executable
+from pipeline.runtime import ArgumentError, Executable, structure
+from pipeline.runtime.manifest import EntryPoint
 
 from .entry_points import EntrySpec
 from .errors import InputError
+from .reference import Call, Reference, Run, flat_inputs, seeded
 
 ACCURACY_FACTOR = 2.0
 """How many times eager's own error against float64 the compiled one may have."""
+
+Tolerance = tuple[float, float]
+Exact = Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -48,162 +55,183 @@ class Comparison:
 
 
 def verify(
-    model: torch.nn.Module,
-    entries: dict[str, EntrySpec],
+    model: torch.nn.Module | ExportedProgram,
+    entries: Mapping[str, EntrySpec],
     executable: Executable,
     *,
     rtol: float | None = None,
     atol: float | None = None,
     calls: int = 2,
 ) -> list[Comparison]:
-    """Calls every entry point `calls` times in eager and compiled, and compares outputs, updated inputs
-    and state after each call.
+    """Calls every entry point in eager and compiled, with its example inputs and its further inputs, and
+    compares outputs, updated inputs and state after each call.
 
+    calls: how often each is called where a call can see what the one before left.
     rtol, atol: instead of the dtype's defaults; give both. Raises InputError for only one of them.
+    The executable's own state is not touched.
     """
     if (rtol is None) != (atol is None):
         raise InputError("give both rtol and atol, or neither")
-    found: list[Comparison] = []
-    eager = _Eager(model)
-    has_state = bool(executable.manifest.state)
+    tolerance = (rtol, atol) if rtol is not None and atol is not None else None
+    reference = Reference(model)
+    executable = executable.new_state()
+    found = list(_initial_state(reference, executable))
     for name, spec in entries.items():
+        entry = executable.manifest.entry_points[name]
+        repeats = calls if executable.manifest.state or entry.mutated_inputs else 1
         prefix = f"{name}: " if len(entries) > 1 else ""
-        for call in range(calls if has_state or executable.manifest.entry_points[name].mutated_inputs else 1):
-            label = prefix + (f"call {call + 1}: " if call else "")
-            for item in _one_call(eager, spec, executable, name):
-                found.append(_compare(label + item.name, item, rtol, atol))
+        for label, call in _calls(spec, repeats):
+            pairs = _one_call(reference, executable, entry, call)
+            found += [compare(prefix + label + pair.name, pair, tolerance) for pair in pairs]
     return found
 
 
+def _calls(spec: EntrySpec, repeats: int) -> Iterator[tuple[str, Call]]:
+    for i in range(repeats):
+        yield f"call {i + 1}: " if i else "", Call(spec.method, spec.args, spec.kwargs, seed=i)
+    for i, (args, kwargs) in enumerate(spec.further_inputs):
+        yield f"further inputs {i + 1}: ", Call(spec.method, args, kwargs)
+
+
+def _initial_state(reference: Reference, executable: Executable) -> Iterator[Comparison]:
+    """Only what differs: the calls show the rest."""
+    compiled = executable.state_dict()
+    for name, value in reference.state(list(executable.manifest.state)).items():
+        pair = Pair(f"initial state {name}", value, compiled[name])
+        comparison = compare(pair.name, pair, (0.0, 0.0))
+        if not comparison.right:
+            yield comparison
+
+
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
+    """An eager value and the compiled one. exact: gives eager's in float64, or None."""
+
     name: str
     eager: Any
     compiled: Any
-    exact: Callable[[], Any]
+    exact: Exact = lambda: None
 
 
-def _one_call(eager: _Eager, spec: EntrySpec, executable: Executable, name: str) -> Iterator[_Pair]:
+def _one_call(reference: Reference, executable: Executable, entry: EntryPoint, call: Call) -> list[Pair]:
     """Both run from the same state, so that errors do not add up over calls."""
-    if executable.manifest.state:
-        executable.load_state_dict(eager.state(executable.manifest.state))
-    ours, theirs, high = (_copy((spec.args, dict(spec.kwargs))) for _ in range(3))
-    eager.remember()
-    generator = torch.get_rng_state()
-    reference = eager.call(spec.method, *theirs)
-    # Both draw the same random numbers.
-    torch.set_rng_state(generator)
-    result = executable.entry_point(name)(*ours[0], **ours[1])
-    exact = _Once(lambda: tree_leaves(eager.call_in_float64(spec.method, *high)))
-    specs = executable.manifest.entry_points[name].outputs
-    pairs = [
-        (a, b)
-        for a, b in zip(tree_leaves(reference), tree_leaves(result), strict=True)
-        if not _is_constant(a)
-    ]
-    positions = [i for i, leaf in enumerate(tree_leaves(reference)) if not _is_constant(leaf)]
-    for output, (a, b), i in zip(specs, pairs, positions, strict=True):
-        yield _Pair(output.name, a, b, lambda i=i: exact()[i])
-    for number in executable.manifest.entry_points[name].mutated_inputs:
-        label = executable.manifest.entry_points[name].inputs[number].name
-        yield _Pair(f"updated {label}", _leaf(theirs, number), _leaf(ours, number), lambda: None)
-    compiled_state = executable.state_dict()
-    for key, value in eager.state(executable.manifest.state).items():
-        yield _Pair(f"state {key}", value, compiled_state[key], lambda: None)
+    names = list(executable.manifest.state)
+    before = reference.state(names)
+    if names:
+        executable.load_state_dict(before)
+    eager = reference.run(call, entry, names)
+    compiled = _run_compiled(executable, entry, call)
+    values, found = _flat(entry, eager), _flat(entry, compiled)
+    if values is None or found is None:
+        return [Pair("structure", _nesting(entry, eager), _nesting(entry, compiled))]
+    exact = cache(lambda: _flat(entry, reference.run_in_float64(call, entry, before)) or {})
+    return [Pair(key, value, found[key], lambda key=key: exact().get(key)) for key, value in values.items()]
 
 
-class _Once:
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self._value: Any = None
-
-    def __call__(self) -> Any:
-        if self._value is None:
-            self._value = self._function()
-        return self._value
+def _run_compiled(executable: Executable, entry: EntryPoint, call: Call) -> Run:
+    args, kwargs = call.fresh_arguments()
+    with seeded(call.seed):
+        result = executable.entry_point(entry.name)(*args, **kwargs)
+    return Run(result, flat_inputs(entry, args, kwargs), executable.state_dict())
 
 
-class _Eager:
-    """The user's model in eager, with what is needed to run the same call again in float64."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        # A copy: verifying must not move the user's batch norm statistics.
-        self._model = copy.deepcopy(model)
-        self._before: dict[str, torch.Tensor] = {}
-
-    def state(self, names: Any) -> dict[str, torch.Tensor]:
-        tensors = dict(self._model.named_buffers(remove_duplicate=False))
-        tensors.update(self._model.named_parameters(remove_duplicate=False))
-        return {name: tensors[name].detach().clone() for name in names}
-
-    def remember(self) -> None:
-        """Keeps the buffers as they are before a call."""
-        self._before = {name: b.detach().clone() for name, b in self._model.named_buffers()}
-
-    def call(self, method: str, args: Any, kwargs: Any) -> Any:
-        with torch.no_grad():
-            return getattr(self._model, method)(*args, **kwargs)
-
-    def call_in_float64(self, method: str, args: Any, kwargs: Any) -> Any:
-        model = copy.deepcopy(self._model)
-        for name, buffer in model.named_buffers():
-            if name in self._before:
-                buffer.data.copy_(self._before[name])
-        model.double()
-        args, kwargs = tree_map(_to_double, (args, kwargs))
-        with torch.no_grad():
-            return getattr(model, method)(*args, **kwargs)
-
-
-def _to_double(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-
-def _copy(value: Any) -> Any:
-    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
-
-
-def _is_constant(value: Any) -> bool:
-    return not isinstance(value, torch.Tensor)
-
-
-def _leaf(arguments: Any, number: int) -> Any:
-    return [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)][number]
-
-
-def _compare(name: str, pair: _Pair, rtol: float | None, atol: float | None) -> Comparison:
-    eager, compiled = pair.eager, pair.compiled
-    default = torch.testing._comparison.default_tolerances(eager, compiled)
-    used_rtol, used_atol = (rtol, atol) if rtol is not None and atol is not None else default
-    error = _largest_difference(eager, compiled)
+def _flat(entry: EntryPoint, run: Run | None) -> dict[str, Any] | None:
+    """Every tensor and number the call left, by name; None when the result does not nest as compiled."""
+    if run is None:
+        return None
     try:
-        torch.testing.assert_close(compiled, eager, rtol=used_rtol, atol=used_atol, equal_nan=True)
+        outputs = structure.flatten(entry.result, run.result, "output")
+    except ArgumentError:
+        return None
+    found = {spec.name: value for spec, value in zip(entry.outputs, outputs, strict=True)}
+    for number in entry.mutated_inputs:
+        found[f"updated {entry.inputs[number].name}"] = run.inputs[number]
+    return found | {f"state {name}": value for name, value in run.state.items()}
+
+
+def _nesting(entry: EntryPoint, run: Run) -> str:
+    try:
+        structure.flatten(entry.result, run.result, "output")
+    except ArgumentError as error:
+        return str(error)
+    return "as compiled"
+
+
+def compare(name: str, pair: Pair, tolerance: Tolerance | None = None) -> Comparison:
+    """The verdict on one output. tolerance: (rtol, atol) for floats, instead of the dtype's default."""
+    eager, compiled = pair.eager, pair.compiled
+    if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor):
+        same = type(eager) is type(compiled) and eager == compiled
+        problem = None if same else f"eager gives {eager!r}, compiled {compiled!r}"
+        return Comparison(name, 0.0 if same else float("inf"), 0.0, 0.0, problem=problem)
+    rtol, atol = _tolerance(eager, compiled, tolerance)
+    try:
+        torch.testing.assert_close(compiled, eager, rtol=rtol, atol=atol, equal_nan=True)
+        problem = None
     except AssertionError as mismatch:
-        return _judge_by_float64(Comparison(name, error, used_rtol, used_atol, problem=_gist(mismatch)), pair)
-    return Comparison(name, error, used_rtol, used_atol)
+        problem = _gist(mismatch)
+    comparison = Comparison(name, largest_difference(eager, compiled), rtol, atol, problem=problem)
+    return comparison if problem is None or tolerance else _judge_by_float64(comparison, pair)
 
 
-def _judge_by_float64(failed: Comparison, pair: _Pair) -> Comparison:
+def _tolerance(eager: torch.Tensor, compiled: torch.Tensor, given: Tolerance | None) -> Tolerance:
+    if given is not None and (eager.is_floating_point() or eager.is_complex()):
+        return given
+    return torch.testing._comparison.default_tolerances(eager, compiled)
+
+
+def _judge_by_float64(failed: Comparison, pair: Pair) -> Comparison:
     """A second opinion on a float output that missed its tolerance."""
     eager, compiled = pair.eager, pair.compiled
-    if not eager.is_floating_point() or eager.shape != compiled.shape or eager.dtype != compiled.dtype:
+    if not _same_but_for_rounding(eager, compiled):
         return failed
     exact = pair.exact()
-    if not isinstance(exact, torch.Tensor) or exact.dtype != torch.float64 or eager.dtype == torch.float64:
+    if not isinstance(exact, torch.Tensor) or exact.dtype not in (torch.float64, torch.complex128):
         return failed
-    if not torch.equal(torch.isfinite(eager), torch.isfinite(compiled)):
-        return failed
-    ours, theirs = _largest_difference(exact, compiled), _largest_difference(exact, eager)
-    problem = None if ours <= ACCURACY_FACTOR * theirs else failed.problem
-    return Comparison(failed.name, failed.error, failed.rtol, failed.atol, ours, theirs, problem)
+    finite = torch.isfinite(eager)
+    exact, eager, compiled = exact[finite], eager[finite], compiled[finite]
+    ours, theirs = largest_difference(exact, compiled), largest_difference(exact, eager)
+    judged = dataclasses.replace(failed, compiled_error=ours, eager_error=theirs)
+    if theirs > _trusted_error(exact, eager.dtype):
+        problem = f"{failed.problem}; eager itself is too far from float64 to tell rounding from mistakes"
+        return dataclasses.replace(judged, problem=problem)
+    return dataclasses.replace(judged, problem=None) if ours <= ACCURACY_FACTOR * theirs else judged
 
 
-def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
-    if a.shape != b.shape or a.numel() == 0:
-        return 0.0 if a.shape == b.shape else float("inf")
+def _same_but_for_rounding(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
+    """Floats narrower than float64, of one dtype and shape, with the same infinities and NaNs."""
+    if eager.dtype != compiled.dtype or eager.shape != compiled.shape or eager.numel() == 0:
+        return False
+    if not (eager.is_floating_point() or eager.is_complex()):
+        return False
+    if eager.dtype in (torch.float64, torch.complex128):
+        return False
+    special = ~torch.isfinite(eager)
+    if not torch.equal(special, ~torch.isfinite(compiled)):
+        return False
+    return torch.allclose(eager[special], compiled[special], equal_nan=True)
+
+
+def _trusted_error(exact: torch.Tensor, dtype: torch.dtype) -> float:
+    """Eager's own error up to which it measures rounding: half the digits of the dtype.
+
+    Beyond it the model jumps (an argmax, a routing decision) and any result would be within twice of that.
+    """
+    largest = float(exact.abs().max()) if exact.numel() else 0.0
+    return torch.finfo(dtype).eps ** 0.5 * largest
+
+
+def largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Over all elements; equal infinities and NaNs in both do not differ. Other shapes: infinite."""
+    if a.shape != b.shape:
+        return float("inf")
+    if a.numel() == 0:
+        return 0.0
     wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
-    difference = (a.to(wide) - b.to(wide)).abs()
-    return float(torch.nan_to_num(difference, nan=0.0).max())
+    a, b = a.to(wide), b.to(wide)
+    same = (a == b) | (a.isnan() & b.isnan())
+    difference = torch.where(same, 0.0, (a - b).abs())
+    return float(torch.nan_to_num(difference, nan=float("inf"), posinf=float("inf")).max())
 
 
 def _gist(error: AssertionError) -> str:
