@@ -23,8 +23,8 @@ from .importer import import_program
 from .probe import find_unsupported, has_unknown
 from .program import Program
 from .stages import STAGE_NAMES, passes_between
-from .targets.resolve import describe
-from .targets.target import Rung, Target, combined_ladder
+from .targets.resolve import describe, fit
+from .targets.target import Step, Target, combined_ladder
 from .tools_path import iree_compile
 
 # Weights up to this many bytes travel inside the .vmfb with --weights auto.
@@ -142,6 +142,7 @@ class _Build:
         elif "failed" in result:
             self._explain_failure(result)
         else:
+            self._fit_targets(result["element_types"])
             for name, seconds in result["seconds"].items():
                 self._options.on_stage(name, seconds)
             for item, text in result["printed"]:
@@ -156,6 +157,12 @@ class _Build:
                 raise InputError(
                     f"--print-after: no stage or pass '{name}'; stages: {', '.join(STAGE_NAMES)}"
                 )
+
+    def _fit_targets(self, element_types: list[str]) -> None:
+        """Now that the program is known: what it needs of each device. Raises UnsupportedError."""
+        limits = self._options.limits
+        fitted = [fit(target, element_types, iree_compile(), limits) for target in self._options.targets]
+        self._ladder = combined_ladder(fitted)
 
     def _explain_failure(self, result: dict[str, Any]) -> None:
         """A pass failed: name everything unsupported, else it is our or torch-mlir's fault."""
@@ -177,8 +184,8 @@ class _Build:
         if unsupported:
             raise UnsupportedError("the model uses operators that cannot be compiled:", unsupported)
 
-    def _make_iree_module(self, rung: Rung) -> None:
-        manifest = self._manifest(rung)
+    def _make_iree_module(self, step: Step) -> None:
+        manifest = self._manifest(step)
         job = {"task": "iree", "manifest": manifest.to_json()}
         with self._timed("iree"):
             result = child.run_job(self._folder, job, self._options.limits)
@@ -187,11 +194,11 @@ class _Build:
                     f"making the IREE module failed: {result.problem}\n{_tail(result.output)}"
                 )
 
-    def _manifest(self, rung: Rung) -> Manifest:
+    def _manifest(self, step: Step) -> Manifest:
         limits = self._options.limits
         targets = [
-            {**describe(target, iree_compile(), limits), "rung": rung.name, "options": list(rung.options)}
-            for target in self._options.targets
+            {**describe(target, iree_compile(), limits), "rung": step.name, "options": list(step.options)}
+            for target in step.targets
         ]
         entries = {
             name: replace(entry.signature, example=_example(self._program.examples[name]))
@@ -239,29 +246,28 @@ class _Build:
         return Artifact(vmfb, archive if storage == "external" else None, manifest, self._owner)
 
     def _climb(self, inline: Path | None) -> None:
-        """Tries the rungs in order; the first that compiles is the artifact's."""
+        """Tries the steps in order; the first that compiles is the artifact's."""
         failures = []
-        for i, rung in enumerate(self._ladder):
+        for i, step in enumerate(self._ladder):
             if i:
-                self._make_iree_module(rung)
-            self._command = self._iree_command(rung, inline)
+                self._make_iree_module(step)
+            self._command = self._iree_command(step, inline)
             outcome = child.run(self._command, self._folder, self._options.limits)
             if outcome.problem is None:
                 return
-            failures.append(f"{rung.name}: {outcome.problem}\n{_tail(outcome.output)}")
+            failures.append(f"{step.name}: {outcome.problem}\n{_tail(outcome.output)}")
             if outcome.timed_out:
                 raise InternalError("iree-compile did not end:\n" + failures[-1])
             if "Unknown command line argument" in outcome.output:
                 raise InputError(f"iree-compile does not know an option: {_tail(outcome.output)}")
         raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))
 
-    def _iree_command(self, rung: Rung, inline: Path | None) -> list[str]:
-        targets = self._options.targets
+    def _iree_command(self, step: Step, inline: Path | None) -> list[str]:
         # Alternatives are one device; the flag given twice would mean two devices at once.
         command = [iree_compile(), "iree.mlirbc", "-o", "module.vmfb"]
-        command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in targets))
-        command += [option for target in targets for option in target.options]
-        command += [*_ALWAYS, *rung.options]
+        command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in step.targets))
+        command += [option for target in step.targets for option in target.options]
+        command += [*_ALWAYS, *step.options]
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
             command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")

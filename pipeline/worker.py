@@ -25,6 +25,7 @@ def main(folder: str) -> None:
 def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     """Runs `job["stages"]` (name -> pass pipeline) over the input, writing the module after each."""
     from pipeline.dialect_passes import pipelines
+    from pipeline.element_types import element_types
 
     module = _read_torch_mlir(folder / job["input"])
     seconds: dict[str, float] = {}
@@ -40,7 +41,12 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             return {"failed": stage, "pass": error.name, "diagnostics": error.diagnostics, "seconds": seconds}
         seconds[stage] = time.perf_counter() - start
         _write(folder / f"{stage}.mlirbc", module)
-    return {"seconds": seconds, "printed": printed, "ran": sorted(watcher.ran)}
+    return {
+        "seconds": seconds,
+        "printed": printed,
+        "ran": sorted(watcher.ran),
+        "element_types": element_types(module),
+    }
 
 
 class _Watcher:

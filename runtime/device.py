@@ -117,10 +117,17 @@ def _check_cpu(target: dict[str, Any], where: str) -> None:
 
 
 def _check_vulkan(target: dict[str, Any], uri: str, where: str) -> None:
-    """Refuses a target whose subgroups the device cannot form: it would compute wrong numbers, silently."""
+    """Refuses a target whose types or subgroups the device lacks: it would compute wrong numbers, silently."""
+    info = _vulkan_info(uri)
+    lacking = [name for name in target["features"] if f"{name}=no" in info]
+    if lacking:
+        raise IncompatibleDeviceError(
+            f"{where} uses tensors of types that need {', '.join(lacking)}, which this Vulkan device lacks; "
+            "compile the model with other dtypes, or load it on another device"
+        )
     if not target["subgroup_operations"]:
         return
-    low, high = _subgroup_range(uri)
+    low, high = _subgroup_range(info, uri)
     if any(low <= size <= high for size in target["subgroup_sizes"]):
         return
     sizes = " or ".join(map(str, target["subgroup_sizes"]))
@@ -132,11 +139,14 @@ def _check_vulkan(target: dict[str, Any], uri: str, where: str) -> None:
     )
 
 
-def _subgroup_range(uri: str) -> tuple[int, int]:
+def _vulkan_info(uri: str) -> str:
     driver = iree.get_driver("vulkan")
     index = re.search(r"://(\d+)", uri)
     devices = driver.query_available_devices()
-    info = driver.dump_device_info(devices[int(index[1]) if index else 0]["device_id"])
+    return driver.dump_device_info(devices[int(index[1]) if index else 0]["device_id"])
+
+
+def _subgroup_range(info: str, uri: str) -> tuple[int, int]:
     low, high = (re.search(rf"{key}SubgroupSize=(\d+)", info) for key in ("min", "max"))
     if low is None or high is None:
         raise IncompatibleDeviceError(f"the Vulkan device {uri} does not state its subgroup sizes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import re
 import tempfile
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,20 @@ from typing import Any
 from pipeline import child
 from pipeline.errors import InputError, InternalError
 
+from . import vulkan
 from .target import Target
 
 _TRIVIAL = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }\n"
+
+
+def fit(target: Target, element_types: Collection[str], iree_compile: str, limits: child.Limits) -> Target:
+    """`target` as a program with tensors of `element_types` needs it.
+
+    Raises UnsupportedError for types that the target lacks.
+    """
+    if target.device != "vulkan":
+        return target
+    return vulkan.fit(target, element_types, _abilities(_resolved_text(target, iree_compile, limits)))
 
 
 def describe(target: Target, iree_compile: str, limits: child.Limits) -> dict[str, Any]:
@@ -33,10 +45,11 @@ def _describe(target: Target, iree_compile: str, limits: child.Limits) -> dict[s
     if target.device == "cpu":
         found |= _cpu(text, target)
     elif target.device == "vulkan":
-        found |= _vulkan(text)
+        found |= {**_vulkan(text), "features": list(target.features)}
     return found
 
 
+@cache
 def _resolved_text(target: Target, iree_compile: str, limits: child.Limits) -> str:
     with tempfile.TemporaryDirectory(prefix="pipeline-") as name:
         folder = Path(name)
@@ -79,6 +92,12 @@ def _cpu(text: str, target: Target) -> dict[str, Any]:
         "cpu": target.architecture if target.architecture != "host" or not cpu else f"host ({cpu[1]})",
         "features": sorted(name for name, on in enabled.items() if on),
     }
+
+
+def _abilities(text: str) -> tuple[str, ...]:
+    """What the target computes and stores: ``fp32``, ``int8``, ``b16``, ..."""
+    found = re.search(r"compute = ([\w|]+), storage = ([\w|]+)", text)
+    return tuple(name for names in found.groups() for name in names.split("|")) if found else ()
 
 
 def _vulkan(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ first; the first rung that compiles is used, and the artifact says which.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.errors import InputError
 
@@ -16,10 +16,18 @@ DEVICES = ("cpu", "vulkan", "cuda")
 
 @dataclass(frozen=True)
 class Rung:
-    """One option set of a ladder. options: IREE command line options beside the target's own."""
+    """One option set of a ladder.
+
+    options: IREE command line options beside the target's own.
+    form: what it asks of the device beyond the target, None for nothing; hal_device and features are then
+        in place of the target's.
+    """
 
     name: str
     options: tuple[str, ...]
+    form: str | None = None
+    hal_device: str | None = None
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class Target:
     device: "cpu", "vulkan" or "cuda". architecture: in IREE's spelling for that device.
     hal_device: value for ``--iree-hal-target-device``. options: needed at every rung.
     note: what the user should know about how the request was read, or None.
+    features: what a device must offer beyond the least, once the program is known (Vulkan's names).
     """
 
     device: str
@@ -37,6 +46,7 @@ class Target:
     options: tuple[str, ...]
     ladder: tuple[Rung, ...]
     note: str | None = None
+    features: tuple[str, ...] = ()
 
 
 def parse_targets(
@@ -68,16 +78,62 @@ def parse_targets(
     return tuple(makers[name]() for name in names)
 
 
-def combined_ladder(targets: Sequence[Target]) -> tuple[Rung, ...]:
-    """One ladder for an artifact with several targets: the options of all, a rung failing in any fails in all.
+@dataclass(frozen=True)
+class Step:
+    """One try to compile: the option set for all targets, and the targets in the form they have there."""
+
+    name: str
+    options: tuple[str, ...]
+    targets: tuple[Target, ...]
+
+
+def combined_ladder(targets: Sequence[Target]) -> tuple[Step, ...]:
+    """The tries for an artifact with these targets, best first; what fails for one target fails for all.
 
     Targets with fewer rungs stay on their last one.
     """
     height = max(len(target.ladder) for target in targets)
-    rungs = []
-    for i in range(height):
-        parts = [target.ladder[min(i, len(target.ladder) - 1)] for target in targets]
-        name = parts[0].name if len(parts) == 1 else "; ".join(p.name for p in parts)
-        options = dict.fromkeys(option for part in parts for option in part.options)
-        rungs.append(Rung(name, tuple(options)))
-    return tuple(rungs)
+    steps = [
+        _step(targets, [target.ladder[min(i, len(target.ladder) - 1)] for target in targets])
+        for i in range(height)
+    ]
+    return tuple(dict.fromkeys(steps))
+
+
+def _step(targets: Sequence[Target], rungs: Sequence[Rung]) -> Step:
+    options = _united([rung.options for rung in rungs])
+    name = rungs[0].name
+    if len(rungs) > 1:
+        level = next(option for option in options if option.startswith(_LEVEL)).removeprefix(_LEVEL)
+        forms = [f", {t.device}: {r.form}" for t, r in zip(targets, rungs, strict=True) if r.form]
+        name = f"{level} for all targets{''.join(forms)}"
+    return Step(name, options, tuple(_in_form(t, r) for t, r in zip(targets, rungs, strict=True)))
+
+
+def _in_form(target: Target, rung: Rung) -> Target:
+    if rung.form is None:
+        return target
+    return replace(target, hal_device=rung.hal_device or target.hal_device, features=rung.features)
+
+
+# Options that reach one kind of device only. All others shape the program that the devices share.
+_OF_ONE_DEVICE = ("--iree-llvmcpu-", "--iree-hal-", "--iree-cuda-", "--iree-vulkan-")
+_LEVEL = "--iree-opt-level="
+# Linking keeps the code of one device only.
+_UNLINKED = "--iree-hal-link-executables=false"
+
+
+def _united(options: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The options of several rungs in one: an option for the shared program holds where all ask for it.
+
+    What is right for one device (data tiling, img2col) can be wrong or slow for another, so the level is
+    the lowest asked for.
+    """
+    if len(options) == 1:
+        return tuple(options[0])
+    levels = [option for part in options for option in part if option.startswith(_LEVEL)]
+    kept = dict.fromkeys([min(levels), _UNLINKED])
+    for option in (option for part in options for option in part if not option.startswith(_LEVEL)):
+        if option.startswith(_OF_ONE_DEVICE) or all(option in part for part in options):
+            kept[option] = None
+    return tuple(kept)
