@@ -58,4 +58,17 @@ def _random(node: Node) -> str | None:
     )
 
 
-_RULES: tuple[Callable[[Node], str | None], ...] = (_higher_order, _random)
+def _wide_remainder(node: Node) -> str | None:
+    """IREE calls a C function for these that its executables do not hold."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
+        return None
+    if (
+        str(node.target).split(".")[1] not in ("fmod", "remainder", "floor_divide")
+        and "floor" not in node.args[2:]
+    ):
+        return None
+    return "IREE has no exact remainder of f64 numbers; compute it in f32 or outside of the model"
+
+
+_RULES: tuple[Callable[[Node], str | None], ...] = (_higher_order, _random, _wide_remainder)
