@@ -72,10 +72,7 @@ def read_manifest(vmfb: Path) -> Manifest:
     where = str(vmfb)
     if not vmfb.is_file():
         raise ArtifactError(f"{where}: no such file")
-    if not zipfile.is_zipfile(vmfb):
-        raise ArtifactError(
-            f"{where}: not a complete .vmfb (truncated, or another kind of file); compile it again"
-        )
+    _check_whole(vmfb)
     try:
         module = iree.VmModule.mmap(vm_instance(), where)
     except Exception as error:
@@ -95,6 +92,19 @@ def read_manifest(vmfb: Path) -> Manifest:
     )
 
 
+def _check_whole(vmfb: Path) -> None:
+    """A .vmfb is also a zip, whose end and checksums show damage before IREE maps (and trusts) its contents."""
+    try:
+        with zipfile.ZipFile(vmfb) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise ArtifactError(
+            f"{vmfb}: not a complete .vmfb (truncated, or another kind of file); compile it again"
+        ) from error
+    if damaged is not None:
+        raise ArtifactError(f"{vmfb}: damaged (the checksum of {damaged} is wrong); compile it again")
+
+
 def _installed_iree() -> str:
     try:
         return version("iree-base-runtime")
@@ -103,7 +113,7 @@ def _installed_iree() -> str:
 
 
 def _check_version(manifest: Manifest, where: str) -> None:
-    made_by, installed = manifest.versions["iree"], _installed_iree()
+    made_by, installed = manifest.versions.get("iree", "(version unknown)"), _installed_iree()
     if made_by.split(".")[:2] != installed.split(".")[:2]:
         raise ArtifactError(
             f"{where}: compiled by IREE {made_by}, this is the runtime of IREE {installed}; "

@@ -97,7 +97,7 @@ def decoder() -> tuple[pipeline.Executable, Decoder]:
 
 @pytest.fixture(scope="module")
 def order() -> pipeline.Executable:
-    return pipeline.compile(Order(), args=(torch.randn(4, 8),))
+    return pipeline.compile(Order(), args=(torch.randn(4, 8),), target="cpu,vulkan", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +199,12 @@ def test_a_state_that_does_not_fit_changes_nothing(decoder, state: dict, message
     torch.testing.assert_close(executable.state_dict(), before, rtol=0, atol=0)
 
 
-def test_reads_around_updates(order: pipeline.Executable) -> None:
-    executable, model = order.new_state(), Order()
+@pytest.mark.parametrize(
+    "device", ["local-sync", "local-task", pytest.param("vulkan", marks=pytest.mark.vulkan)]
+)
+def test_reads_around_updates(order: pipeline.Executable, tmp_path, device: str) -> None:
+    order.save(tmp_path / "m.vmfb")
+    executable, model = pipeline.load(tmp_path / "m.vmfb", device=device), Order()
     history = []
     for step in range(4):
         x = torch.randn(4, 8)
