@@ -30,6 +30,7 @@ from .effects import unwrap_effects
 from .entry_points import EntrySpec
 from .errors import InputError, InternalError, UnsupportedError
 from .graph_cleanup import clean_graph
+from .late_decompositions import decompose_late, split_table
 from .program import Argument, EntryGraph, Program
 from .refusals import mark_refused
 from .signatures import constant_node, describe_parameters, describe_result, input_names
@@ -81,7 +82,9 @@ class _Exported:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self.ep = self.ep.run_decompositions(table)
+                early, late = split_table(table)
+                self.ep = self.ep.run_decompositions(early)
+                decompose_late(self.ep.graph_module, late, early)
             except Exception as error:
                 # Functionalising a mutation of aliased tensors fails here, with nothing that names them.
                 _refuse_shared_memory({**self.ep.state_dict, **self.ep.constants})
