@@ -41,7 +41,7 @@ def compile_model(
             _write_text(compiler.emit(program, settings, emit, locations=locations), output)
             return
         artifact = compiler.compile_program(program, settings)
-        written = artifact.save(target)
+        written = artifact.save(target, move=True)
     if weights_path(target) not in written:
         _remove_stale_weights(target)
     _say_compiled(target, artifact, written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -32,16 +33,17 @@ class Artifact:
     manifest: Manifest
     owner: Any = field(default=None, compare=False, repr=False)
 
-    def save(self, path: str | os.PathLike[str]) -> list[Path]:
+    def save(self, path: str | os.PathLike[str], *, move: bool = False) -> list[Path]:
         """Copies the artifact to `path` and its weights beside it; each file appears whole or not at all.
 
+        move: this artifact is not used any more, so gigabytes of weights need no second copy on the same disk.
         Returns the files written, weights first: a reader that finds the `.vmfb` finds its weights.
         """
         target = Path(path)
         written = []
         if self.weights is not None:
-            written.append(_copy_whole(self.weights, weights_path(target)))
-        written.append(_copy_whole(self.vmfb, target))
+            written.append(_write_whole(self.weights, weights_path(target), move))
+        written.append(_write_whole(self.vmfb, target, move))
         return written
 
 
@@ -142,15 +144,15 @@ def _where(manifest: Manifest) -> str:
     return "inside the .vmfb" if manifest.weights.storage == "inline" else "none"
 
 
-def _copy_whole(source: Path, target: Path) -> Path:
-    """Copies through a temporary file in the target's folder, so that no half-written file has its name."""
+def _write_whole(source: Path, target: Path, move: bool) -> Path:
+    """Goes through a temporary file in the target's folder, so that no half-written file has its name."""
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise ArtifactError(f"{target}: cannot be written ({error.strerror})") from error
     os.close(handle)
     try:
-        shutil.copyfile(source, temporary)
+        _fill(Path(temporary), source, move)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except OSError as error:
@@ -158,6 +160,15 @@ def _copy_whole(source: Path, target: Path) -> Path:
     finally:
         Path(temporary).unlink(missing_ok=True)
     return target
+
+
+def _fill(temporary: Path, source: Path, move: bool) -> None:
+    if move:
+        temporary.unlink()
+        with contextlib.suppress(OSError):
+            os.link(source, temporary)
+            return
+    shutil.copyfile(source, temporary)
 
 
 def _umask() -> int:
