@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .runtime import read_manifest, structure
+from .runtime import examples, read_manifest, structure
 from .runtime.artifact import weights_path
 from .runtime.manifest import EntryPoint, Manifest
 
@@ -50,6 +50,9 @@ def _entry_lines(entry: EntryPoint) -> list[str]:
     lines += [f"  -> {spec.name}: {spec}" for spec in entry.outputs]
     lines += [f"  updates the argument {entry.inputs[number].name}" for number in entry.mutated_inputs]
     lines += [f"  updates the state {name}" for name in entry.state_outputs]
+    lines += [f"  draws random numbers: {draw.tensor}" for draw in entry.draws]
+    if examples.is_recipe(entry):
+        lines.append("  example inputs: seeded random values for the large ones")
     for name in dict.fromkeys(structure.classes(entry.result)):
         if not structure.importable(name):
             lines.append(f"  {name} cannot be imported here: results come as a dict with the same keys")

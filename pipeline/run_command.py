@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from pathlib import Path
@@ -11,8 +12,10 @@ import numpy as np
 
 from . import runtime
 from .runtime import dtypes, examples, structure
+from .runtime.dtypes import Dtype
 from .runtime.errors import ArgumentError
 from .runtime.manifest import EntryPoint
+from .runtime.tensors import to_numpy
 
 _INPUT = re.compile(r"(?P<type>[\dx]*(?:%s))=(?P<value>.+)" % "|".join(dtypes.BY_SHORT), re.DOTALL)  # noqa: UP031
 
@@ -28,10 +31,15 @@ def run(
     """Runs one entry point once and prints (and with `outputs` saves) its results."""
     executable = runtime.load(artifact, device=device, weights=weights)
     point = _entry_point(executable, entry)
-    flat = [_parse(text) for text in inputs] if inputs else examples.decode(point)
+    flat = _given(point, inputs) if inputs else examples.decode(point)
     if len(flat) != len(point.inputs):
         raise ArgumentError(
-            f"{point.name} takes {len(point.inputs)} inputs, got {len(flat)}: {_listing(point)}"
+            f"{point.name} takes {len(point.inputs)} inputs ({_listing(point)}), "
+            + (
+                f"got {len(flat)}"
+                if inputs
+                else "and the artifact carries no examples; give each with --input"
+            )
         )
     if not inputs and examples.is_recipe(point):
         print("inputs: seeded random values, the example was too large to travel with the artifact")
@@ -48,42 +56,62 @@ def _entry_point(executable: runtime.Executable, name: str | None) -> EntryPoint
     return entries[name] if name else entries.get("main", next(iter(entries.values())))
 
 
-def _parse(text: str) -> Any:
+def _given(point: EntryPoint, inputs: tuple[str, ...]) -> list[Any]:
+    """The values of ``--input``; a symbolic int is written like a scalar (``i64=3``)."""
+    arrays = [_parse(text) for text in inputs]
+    specs = [*point.inputs, *([None] * len(arrays))]
+    return [
+        array.item() if spec is not None and spec.tensor is None and array.ndim == 0 else array
+        for spec, array in zip(specs, arrays, strict=False)
+    ]
+
+
+def _parse(text: str) -> np.ndarray[Any, Any]:
+    """The array that one ``--input`` describes. Raises ArgumentError saying how to write it."""
     match = _INPUT.fullmatch(text)
     if match is None:
         raise ArgumentError(f"--input {text}: write it as 1x3x224x224xf32=@x.npy, 2x3xi64=0 or 4xf32=1,2,3,4")
     *sizes, short = match["type"].split("x")
     dtype, shape = dtypes.BY_SHORT[short], [int(size) for size in sizes]
-    array = (
-        _load(match["value"][1:]) if match["value"].startswith("@") else _numbers(text, match["value"], shape)
-    )
+    if match["value"].startswith("@"):
+        array = _load(text, match["value"][1:], dtype)
+    else:
+        array = _numbers(text, match["value"], dtype, shape)
     if list(array.shape) != shape:
         raise ArgumentError(f"--input {text}: the data has shape {list(array.shape)}")
-    if match["value"].startswith("@") and array.dtype != dtype.numpy:
-        # .npy files know no bf16: it is saved as its 16 bits.
-        if array.dtype.itemsize != dtype.itemsize or dtype.name != "bfloat16":
-            raise ArgumentError(f"--input {text}: the data is {array.dtype}")
-        return array.view(dtype.numpy)
-    return array.astype(dtype.numpy)
+    return array
 
 
-def _load(path: str) -> np.ndarray[Any, Any]:
+def _load(text: str, path: str, dtype: Dtype) -> np.ndarray[Any, Any]:
     try:
-        return np.load(path)
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"--input @{path}: {error}") from error
-
-
-def _numbers(text: str, value: str, shape: list[int]) -> np.ndarray[Any, Any]:
-    try:
-        numbers = np.array([complex(item) if "j" in item else float(item) for item in value.split(",")])
-    except ValueError as error:
+        array = np.load(path)
+    except (OSError, ValueError, EOFError) as error:
         raise ArgumentError(f"--input {text}: {error}") from error
-    if numbers.size == 1:
-        return np.broadcast_to(numbers, shape)
-    if numbers.size != np.prod(shape):
-        raise ArgumentError(f"--input {text}: {numbers.size} numbers for the shape {shape}")
-    return numbers.reshape(shape)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"--input {text}: {path} holds several arrays; save one with numpy.save")
+    if array.dtype.newbyteorder("=") == dtype.numpy:
+        return array
+    # .npy files know no bf16: it is saved as its 16 bits.
+    if dtype.name == "bfloat16" and array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "Vui":
+        return array.view(dtype.numpy)
+    raise ArgumentError(f"--input {text}: the data is {array.dtype}")
+
+
+def _numbers(text: str, value: str, dtype: Dtype, shape: list[int]) -> np.ndarray[Any, Any]:
+    # Integers never pass through a float, which would round the large ones.
+    read: type = {"i": int, "u": int, "b": int, "c": complex}.get(dtype.numpy.kind, float)
+    try:
+        numbers = [read(item) for item in value.split(",")]
+        array = np.array(numbers, np.int64 if dtype.name == "bool" else None).astype(dtype.numpy)
+        if read is int and [int(item) for item in array] != numbers:
+            raise OverflowError(f"not all values fit {dtype.name}")
+    except (ValueError, OverflowError) as error:
+        raise ArgumentError(f"--input {text}: {error}") from error
+    if array.size == 1:
+        return np.full(shape, array[0], dtype.numpy)
+    if array.size != math.prod(shape):
+        raise ArgumentError(f"--input {text}: {array.size} numbers for the shape {shape}")
+    return array.reshape(shape)
 
 
 def _listing(point: EntryPoint) -> str:
@@ -108,11 +136,18 @@ def _show(point: EntryPoint, result: Any, outputs: tuple[Path, ...]) -> None:
     if outputs and len(outputs) != len(flat):
         raise ArgumentError(f"{point.name} has {len(flat)} outputs, got {len(outputs)} --output")
     for i, (spec, value) in enumerate(zip(point.outputs, flat, strict=True)):
-        array = np.asarray(value)
+        array = to_numpy(value)
         with np.printoptions(precision=4, threshold=8, edgeitems=3):
             print(
                 f"{spec.name}: {'x'.join([*map(str, array.shape), spec.tensor.dtype if spec.tensor else 'int'])}"
             )
             print(array)
         if outputs:
-            np.save(outputs[i], array)
+            _save(outputs[i], array)
+
+
+def _save(path: Path, array: np.ndarray[Any, Any]) -> None:
+    try:
+        np.save(path, array)
+    except OSError as error:
+        raise ArgumentError(f"--output {path}: {error.strerror}") from error
