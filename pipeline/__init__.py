@@ -12,12 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.api import compile
+    from pipeline.api import compile, explain
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
     from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
 
 _HOMES = {
     "compile": "pipeline.api",
+    "explain": "pipeline.api",
     "load": "pipeline.runtime",
     "Executable": "pipeline.runtime",
     "PipelineError": "pipeline.errors",
@@ -39,6 +40,7 @@ __all__ = [
     "PipelineError",
     "UnsupportedError",
     "compile",
+    "explain",
     "load",
 ]
 

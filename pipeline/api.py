@@ -17,6 +17,7 @@ from .capture import capture
 from .compiler import Options, compile_program
 from .entry_points import EntrySpec, as_args
 from .errors import InputError
+from .explanation import Explanation, explain_program
 from .program import Program
 from .targets import parse_targets
 
@@ -52,6 +53,26 @@ def compile(
     settings = compile_options(target, **options)
     artifact = compile_program(capture_checked(model, entries), settings)
     return Executable(artifact, device=device)
+
+
+def explain(
+    model: torch.nn.Module | ExportedProgram,
+    *,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    entry_points: Mapping[str, Any] | None = None,
+    target: str | Sequence[str] = "cpu",
+    **options: Any,
+) -> Explanation:
+    """What compiling `model` would meet: every operator, how it is lowered, what is missing and where.
+
+    Takes the arguments of `compile` and compiles nothing. Raises InputError, and UnsupportedError for
+    what cannot even be captured.
+    """
+    settings = compile_options(target, **options)
+    program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points))
+    return explain_program(program, settings.targets, settings.limits)
 
 
 def compile_options(

@@ -14,7 +14,7 @@ from .api import capture_checked, compile_options
 from .compiler import Options
 from .display import StageDisplay, human_bytes
 from .errors import EXIT_MISMATCH, EXIT_UNSUPPORTED, InputError
-from .explain import Explanation, explain_program
+from .explanation import Explanation, explain_program
 from .model_file import LoadedModel, load_model
 from .program import Program
 from .runtime import Executable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 import time
 import traceback
@@ -253,13 +254,15 @@ class _Build:
                 self._make_iree_module(step)
             self._command = self._iree_command(step, inline)
             outcome = child.run(self._command, self._folder, self._options.limits)
-            if outcome.problem is None:
+            if outcome.problem is None and not _complains(outcome.output):
                 return
+            if outcome.problem is None:
+                raise InputError(f"iree-compile ignored an option: {_tail(outcome.output)}")
             failures.append(f"{step.name}: {outcome.problem}\n{_tail(outcome.output)}")
             if outcome.timed_out:
                 raise InternalError("iree-compile did not end:\n" + failures[-1])
-            if "Unknown command line argument" in outcome.output:
-                raise InputError(f"iree-compile does not know an option: {_tail(outcome.output)}")
+            if _refuses_options(outcome.output):
+                raise InputError(f"iree-compile refuses an option: {_tail(outcome.output)}")
         raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))
 
     def _iree_command(self, step: Step, inline: Path | None) -> list[str]:
@@ -314,6 +317,18 @@ def _versions() -> dict[str, str]:
 
 def _read(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def _refuses_options(output: str) -> bool:
+    return (
+        "Unknown command line argument" in output
+        or re.search(r"iree-compile: for the --\S+ option", output) is not None
+    )
+
+
+def _complains(output: str) -> bool:
+    """A preprocessing pipeline that iree-compile cannot parse is an error on screen, and status 0."""
+    return re.search(r"(?m)^ERROR: |: error: ", output) is not None
 
 
 def _tail(text: str, lines: int = 12) -> str:

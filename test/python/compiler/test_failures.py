@@ -53,6 +53,16 @@ def test_unsupported_lists_every_operator_with_count_and_line():
     assert line_of("# line: zeta") in str(caught.value)
 
 
+def test_explain_finds_the_same_before_compiling():
+    explanation = pipeline.explain(TwoUnknownOperators(), args=(torch.rand(3),))
+    assert {item.operator for item in explanation.unsupported} == {
+        "aten.special_bessel_j0",
+        "aten.special_zeta",
+    }
+    fine = next(item for item in explanation.operators if item.operator.startswith("aten.add"))
+    assert fine.problem is None and fine.lowers_to == ["linalg.generic"]
+
+
 def test_a_crash_of_torch_mlir_names_the_operator_and_spares_the_process():
     # nonzero of a 0-d tensor is a SIGSEGV in torch-mlir's lowering.
     with pytest.raises(
@@ -89,7 +99,7 @@ def test_a_reproducer_runs_again(tmp_path):
         pipeline.compile(
             nn.Linear(4, 4),
             args=(torch.ones(2, 4),),
-            iree_args=["--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)"],
+            iree_args=["--iree-hal-preprocess-executables-with=false"],
         )
     folder = Path(caught.value.reproducer)
     command = (folder / "README.txt").read_text().split("Run it again in this folder:\n")[1].strip()
@@ -103,12 +113,24 @@ def test_a_reproducer_runs_again(tmp_path):
         text=True,
         check=False,
     )
-    assert again.returncode != 0 and "no-such-pass" in again.stderr
+    assert again.returncode != 0 and "failed to preprocess executable" in again.stderr
 
 
-def test_an_unknown_iree_option_is_the_users_mistake():
-    with pytest.raises(pipeline.InputError, match="nonsense"):
-        pipeline.compile(nn.Linear(4, 4), args=(torch.ones(2, 4),), iree_args=["--nonsense"])
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--nonsense", "refuses an option: .*nonsense"),
+        ("--iree-llvmcpu-stack-allocation-limit=banana", "refuses an option: .*stack-allocation-limit"),
+        # iree-compile itself says so, carries on without it, and exits with 0.
+        (
+            "--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)",
+            "ignored an option: .*no-such-pass",
+        ),
+    ],
+)
+def test_a_bad_iree_option_is_the_users_mistake(option, message):
+    with pytest.raises(pipeline.InputError, match=message):
+        pipeline.compile(nn.Linear(4, 4), args=(torch.ones(2, 4),), iree_args=[option])
 
 
 @pytest.mark.parametrize(
