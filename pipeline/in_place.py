@@ -8,12 +8,12 @@ copy. So a state whose old value may reach another result unchanged gets new mem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from iree.compiler import ir
-
-_ELEMENTWISE = ("linalg.broadcast", "linalg.copy", "linalg.elementwise", "linalg.map", "linalg.transpose")
+from iree.compiler.dialects import linalg
 
 
 def may_update_in_place(block: ir.Block, argument: int, result: int) -> bool:
@@ -32,41 +32,41 @@ def _may_be_part_of(source: Any, value: Any) -> bool:
         if current == source:
             return True
         if current not in seen and isinstance(current.owner, ir.Operation | ir.OpView):
-            pending += _handed_through(current.owner.operation, current)
+            pending += _handed_through(current.owner.operation)
         seen.add(current)
     return False
 
 
-def _handed_through(op: ir.Operation, result: Any) -> Iterator[Any]:
+def _handed_through(op: ir.Operation) -> Iterator[Any]:
     """The operands that the op may return as they are, now or after IREE has simplified it.
 
     ``x + 0`` and a sum over a dimension of one element simplify to `x`; a real reduction never does.
     """
-    if op.name.startswith("linalg.") and not _is_elementwise(op):
-        yield from (value for value in op.operands if _same_static_size(value.type, result.type))
+    if op.name.startswith("linalg.") and _reduces(op):
         return
     yield from op.operands
-    if not op.name.startswith("linalg."):
-        yield from (value for inner in _nested(op) for value in inner.operands)
+    yield from (value for inner in _nested(op) for value in inner.operands)
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
-    if "iterator_types" not in op.attributes:
-        return op.name in _ELEMENTWISE
-    return all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
+def _reduces(op: ir.Operation) -> bool:
+    """Whether each element of a linalg op's result combines several elements of an operand."""
+    try:
+        maps = [_dimensions(attribute) for attribute in linalg.get_indexing_maps(op)]
+    except TypeError:
+        return False  # an op without maps, such as softmax
+    return any(
+        size != 1
+        for loops, operand in zip(maps, op.operands, strict=True)
+        if isinstance(operand.type, ir.RankedTensorType)
+        for loop, size in zip(loops, operand.type.shape, strict=False)
+        if loop is not None and loop not in maps[-1]
+    )
 
 
-def _same_static_size(left: Any, right: Any) -> bool:
-    return _elements(left) == _elements(right) is not None
-
-
-def _elements(type_: Any) -> int | None:
-    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
-        return None
-    total = 1
-    for size in type_.shape:
-        total *= size
-    return total
+def _dimensions(attribute: ir.Attribute) -> list[int | None]:
+    """The loop behind each dimension of an operand; None for a window or a constant."""
+    expressions = str(attribute).partition("-> (")[2].removesuffix(")>").split(", ")
+    return [int(text[1:]) if re.fullmatch(r"d\d+", text) else None for text in expressions]
 
 
 def _nested(op: ir.Operation) -> Iterator[ir.Operation]:

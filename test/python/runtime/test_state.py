@@ -16,6 +16,9 @@ from pipeline.runtime import ArgumentError, ExecutionError
 class Decoder(nn.Module):
     """A KV cache, a counter outside the state dict, and weights."""
 
+    cache: torch.Tensor
+    step: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.key = nn.Linear(8, 8)
@@ -43,6 +46,14 @@ class Normed(nn.Module):
 
 class Order(nn.Module):
     """Every way to read a buffer around its update, buffers that swap and shift, and arguments that become state."""
+
+    counter: torch.Tensor
+    left: torch.Tensor
+    right: torch.Tensor
+    newest: torch.Tensor
+    older: torch.Tensor
+    oldest: torch.Tensor
+    row: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,6 +88,8 @@ class Order(nn.Module):
 
 class Failing(nn.Module):
     """The smallest state, for calls that fail and for threads."""
+
+    total: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()
