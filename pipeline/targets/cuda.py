@@ -11,8 +11,16 @@ from .target import Rung, Target
 KNOWN = (75, 80, 86, 89)
 """Compute capabilities that IREE 3.13 has a target description for; it refuses all others."""
 
+# A reduction fused with what makes its input, such as an embedding's gather before a LayerNorm, can be
+# beyond the code generator ("failed to distribute", "failed to bufferize"): then less fusion, or another
+# way to tile reductions, keeps the rest of O3.
+_LESS_FUSION = "--iree-dispatch-creation-enable-aggressive-fusion=false"
+_PLAIN_REDUCTIONS = "--iree-codegen-llvmgpu-use-reduction-vector-distribution=false"
+
 _LADDER = (
     Rung("O3", ("--iree-opt-level=O3",)),
+    Rung("O3, less fusion", ("--iree-opt-level=O3", _LESS_FUSION)),
+    Rung("O3, less fusion, plain reductions", ("--iree-opt-level=O3", _LESS_FUSION, _PLAIN_REDUCTIONS)),
     Rung("O1", ("--iree-opt-level=O1",)),
     Rung("O0", ("--iree-opt-level=O0",)),
 )
