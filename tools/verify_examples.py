@@ -1,7 +1,8 @@
 """``python -m pipeline.tools.verify_examples [NAME...]``: `pipeline verify` over examples/, as a Markdown table.
 
 Each example runs in a process of its own: one that dies is a row of the table, and the memory of one does
-not burden the next. The times of a call are the least of several, taken in turns, on one thread.
+not burden the next. The times of a call are the least of several, taken in turns, on one thread: CPU time,
+which other work on the machine does not stretch.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def _times(model: Any, entries: Any, executable: Any, rounds: int) -> tuple[floa
     with torch.no_grad():
         for _ in range(rounds + 1):
             for i, function in enumerate(calls):
-                start = time.perf_counter()
+                start = time.process_time()
                 function(*spec.args, **spec.kwargs)
-                best[i] = min(best[i], time.perf_counter() - start)
+                best[i] = min(best[i], time.process_time() - start)
     return best[0] * 1e3, best[1] * 1e3
 
 
