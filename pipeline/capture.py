@@ -198,7 +198,7 @@ class _Entry:
                 self._add(node, "state", spec.target, tensor)
             elif not node.users:
                 self._module.graph.erase_node(node)
-            elif spec.kind == InputKind.CONSTANT_TENSOR and tensor.numel() <= _LITERAL_ELEMENTS:
+            elif spec.kind == InputKind.CONSTANT_TENSOR and _may_be_literal(tensor):
                 self._make_literal(node, tensor)
             else:
                 self._add(node, "weight", self._unique_name(spec.kind, spec.target), tensor)

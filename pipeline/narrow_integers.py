@@ -18,6 +18,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 _NARROW, _WIDE = torch.uint8, torch.int32
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_WIDENED = "pipeline.widened"
+"""Meta key of a byte constant: the wide constant it was converted from."""
+
 # These move elements of one tensor and look at none.
 _MOVES = frozenset(
     "view _unsafe_view reshape permute transpose t expand slice select unsqueeze squeeze clone alias detach "
@@ -58,12 +62,14 @@ def _widen(module: GraphModule, node: Node) -> None:
             return _WIDE
         if not isinstance(argument, Node) or not _is_byte(argument.meta.get("val")):
             return argument
+        if argument not in converted and _WIDENED in argument.meta:
+            return argument.meta[_WIDENED]
         if argument not in converted:
             with module.graph.inserting_before(node):
                 converted[argument] = _convert(module, argument, _WIDE)
         return converted[argument]
 
-    node.args = tree_map(wide, node.args)
+    node.args = tree_map(wide, _wrapped_scalar(node))
     node.kwargs = tree_map(wide, node.kwargs)
     node.meta = {key: value for key, value in node.meta.items() if key != "tensor_meta"}
     node.meta["val"] = _evaluate(node)
@@ -76,13 +82,25 @@ def _widen(module: GraphModule, node: Node) -> None:
         _restore(module, item, before[index].dtype)
 
 
+def _wrapped_scalar(node: Node) -> tuple[Any, ...]:
+    """Eager compares a byte with a number as a byte: -1 is 255."""
+    wraps = str(node.target).split(".")[1] in _COMPARISONS and _is_byte(node.args[0].meta["val"])  # type: ignore[union-attr]
+    return tuple(
+        arg % 256 if wraps and isinstance(arg, int) and not isinstance(arg, bool) else arg
+        for arg in node.args
+    )
+
+
 def _evaluate(node: Node) -> Any:
-    """The node's value for the fake values of its arguments."""
+    """The node's value for the fake values of its arguments; factories take none, so the mode is entered."""
     args, kwargs = tree_map(
         lambda argument: argument.meta["val"] if isinstance(argument, Node) else argument,
         (node.args, node.kwargs),
     )
-    return node.target(*args, **kwargs)  # type: ignore[operator]
+    found = node.meta["val"]
+    fake = next(value for value in tree_leaves(found) if isinstance(value, torch.Tensor))
+    with fake.fake_mode:
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def _restore(module: GraphModule, node: Node, dtype: torch.dtype) -> None:
@@ -92,11 +110,24 @@ def _restore(module: GraphModule, node: Node, dtype: torch.dtype) -> None:
     with module.graph.inserting_after(node):
         back = _convert(module, node, dtype)
     node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
+    if (
+        dtype == _NARROW
+        and any(isinstance(arg, int) and 0 <= arg < 256 for arg in node.args[:2])
+        and _fills(node)
+    ):
+        # The importer cannot write a constant of bytes; most are only used in arithmetic.
+        back.meta[_WIDENED] = node
+
+
+def _fills(node: Node) -> bool:
+    return str(node.target).split(".")[1] in ("full", "full_like", "scalar_tensor")
 
 
 def _convert(module: GraphModule, source: Node, dtype: torch.dtype) -> Node:
     target = torch.ops.prims.convert_element_type.default
     call = module.graph.call_function(target, (source, dtype))
-    call.meta = {key: value for key, value in source.meta.items() if key != "pipeline.argument"}
+    # tensor_meta would be believed before val.
+    dropped = ("pipeline.argument", "tensor_meta", _WIDENED)
+    call.meta = {key: value for key, value in source.meta.items() if key not in dropped}
     call.meta["val"] = target(source.meta["val"], dtype)
     return call

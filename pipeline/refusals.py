@@ -71,4 +71,22 @@ def _wide_remainder(node: Node) -> str | None:
     return "IREE has no exact remainder of f64 numbers; compute it in f32 or outside of the model"
 
 
-_RULES: tuple[Callable[[Node], str | None], ...] = (_higher_order, _random, _wide_remainder)
+def _byte_constant(node: Node) -> str | None:
+    """torch-mlir folds a constant of bytes into one of another type, and fails on it."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.uint8 or not node.users:
+        return None
+    source = node.args[0] if node.args else None
+    if str(node.target) != "prims.convert_element_type.default" or not isinstance(source, Node):
+        return None
+    if str(source.target).split(".")[-2:-1] not in (["full"], ["full_like"], ["scalar_tensor"]):
+        return None
+    return "a uint8 constant made in the model; register it as a buffer, or make it another integer type"
+
+
+_RULES: tuple[Callable[[Node], str | None], ...] = (
+    _higher_order,
+    _random,
+    _wide_remainder,
+    _byte_constant,
+)

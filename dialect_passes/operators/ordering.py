@@ -60,7 +60,11 @@ def clamp_min(x: Tensor, min: int | float) -> Tensor:
 
     x = x.to(torch.result_type(x, min))
     bound = torch.full((), min, dtype=x.dtype, device=x.device)
-    return torch.where((x < bound) | (bound != bound), bound, x) if min != min else torch.where(x < bound, bound, x)
+    return (
+        torch.where((x < bound) | (bound != bound), bound, x)
+        if min != min
+        else torch.where(x < bound, bound, x)
+    )
 
 
 @decomposes("aten.clamp_max.default")
@@ -70,7 +74,11 @@ def clamp_max(x: Tensor, max: int | float) -> Tensor:
 
     x = x.to(torch.result_type(x, max))
     bound = torch.full((), max, dtype=x.dtype, device=x.device)
-    return torch.where((x > bound) | (bound != bound), bound, x) if max != max else torch.where(x > bound, bound, x)
+    return (
+        torch.where((x > bound) | (bound != bound), bound, x)
+        if max != max
+        else torch.where(x > bound, bound, x)
+    )
 
 
 @decomposes("aten.clamp.Tensor", "aten.clip.Tensor")
