@@ -23,6 +23,10 @@ from pipeline.runtime.manifest import Manifest
 class Model(nn.Module):
     """Weights of several types (one shared name each), and a state, larger than a page."""
 
+    calls: torch.Tensor
+    mask: torch.Tensor
+    phase: torch.Tensor
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         torch.manual_seed(seed)

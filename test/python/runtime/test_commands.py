@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[3]
 class Model(nn.Module):
     """State, an updated argument, a dynamic dimension, a keyword and results of several types."""
 
+    total: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(()))
