@@ -1,4 +1,4 @@
-"""Grouped transposed convolutions, which torch-mlir does not lower."""
+"""Grouped transposed convolutions, which torch-mlir does not lower, and those over one dimension, which are slow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,20 @@ def convolution(
     output_padding: list[int],
     groups: int,
 ) -> Tensor:
-    """A transposed convolution is a plain one with flipped weights over the input spread out by zeros."""
+    """A transposed convolution is a plain one with flipped weights over the input spread out by zeros.
+
+    One over [N, C, L] is one over [N, C, 1, L], the only kind that IREE computes channels-last.
+    """
     import torch
 
+    if x.dim() == 3 and not transposed:
+        x, weight = x.unsqueeze(2), weight.unsqueeze(2)
+        strides, pads, dilation = [1, *stride], [0, *padding], [1, *dilation]
+        zeros = [0, 0]
+        result = torch.ops.aten.convolution.default(
+            x, weight, bias, strides, pads, dilation, False, zeros, groups
+        )
+        return result.squeeze(2)
     if not transposed or groups == 1:
         return NotImplemented
     rank = len(stride)
