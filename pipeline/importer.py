@@ -47,8 +47,11 @@ def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
         function = importer.import_stateless_graph(entry.module.graph, func_name=entry.name)
     with importer.module.context:
         roles = [
-            ir.DictAttr.get({f"pipeline.{argument.role}": ir.StringAttr.get(argument.name)})
-            for argument in entry.arguments
+            ir.DictAttr.get(
+                {f"pipeline.{argument.role}": ir.StringAttr.get(argument.name)}
+                | ({"pipeline.changed": ir.UnitAttr.get()} if i in entry.signature.mutated_inputs else {})
+            )
+            for i, argument in enumerate(entry.arguments)
         ]
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(roles)
         updated = [ir.StringAttr.get(name) for name in entry.signature.state_outputs]

@@ -47,6 +47,7 @@ def to_iree_module(module: ir.Module, manifest: str) -> None:
 def _rewrite_function(function: ir.Operation, parameters: _Parameters, state: dict[str, str]) -> None:
     block = function.regions[0].blocks[0]
     roles = _roles(function)
+    changed = _changed(function)
     for argument, (role, name) in zip(block.arguments, roles, strict=True):
         if role == "weight":
             argument.replace_all_uses_with(parameters.load(name, argument.type, block))
@@ -57,6 +58,7 @@ def _rewrite_function(function: ir.Operation, parameters: _Parameters, state: di
         if i not in kept:
             block.erase_argument(i)
     _set_signature(function, [roles[i] for i in kept])
+    _keep_arguments(function, changed)
 
 
 def _roles(function: ir.Operation) -> list[tuple[str, str]]:
@@ -66,6 +68,12 @@ def _roles(function: ir.Operation) -> list[tuple[str, str]]:
         role = next(role for role in _ROLES if f"pipeline.{role}" in attributes)
         found.append((role, ir.StringAttr(attributes[f"pipeline.{role}"]).value))
     return found
+
+
+def _changed(function: ir.Operation) -> set[int]:
+    """Numbers of the inputs that the model changes in place; inputs come first."""
+    attributes = enumerate(ir.ArrayAttr(function.attributes["arg_attrs"]))
+    return {number for number, attribute in attributes if "pipeline.changed" in ir.DictAttr(attribute)}
 
 
 def _set_signature(function: ir.Operation, roles: list[tuple[str, str]]) -> None:
@@ -84,6 +92,23 @@ def _set_signature(function: ir.Operation, roles: list[tuple[str, str]]) -> None
             text = f"{{iree.abi.output = {result} : index}}"
         attributes.append(ir.Attribute.parse(text))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+
+
+def _keep_arguments(function: ir.Operation, changed: set[int]) -> None:
+    """A use of each argument at the very end, so that IREE does not compute in the caller's own memory.
+
+    IREE takes an argument after its last use for its own: ``torch.index_put(x, ...)`` wrote into the
+    caller's x. Left out are the arguments that the model changes anyway, and state updated in place.
+    """
+    block = function.regions[0].blocks[0]
+    attributes = [ir.DictAttr(attribute) for attribute in ir.ArrayAttr(function.attributes["arg_attrs"])]
+    with ir.InsertionPoint(list(block.operations)[-1]):
+        for number, argument in enumerate(block.arguments):
+            own = number in changed or "iree.abi.output" in attributes[number]
+            if not own and isinstance(argument.type, ir.RankedTensorType):
+                ir.Operation.create(
+                    "util.optimization_barrier", results=[argument.type], operands=[argument]
+                )
 
 
 class _Parameters:

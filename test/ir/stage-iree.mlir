@@ -24,6 +24,19 @@ func.func @read(%arg0: tensor<4x4xf32> {pipeline.state = "cache"}) -> tensor<4x4
   return %0 : tensor<4x4xf32>
 }
 
+// An argument is used once more at the end: IREE computes in an argument's memory after its last use, and
+// the caller's tensor must not change. One that the model changes itself may be used so.
+// CHECK:       func.func @keep(%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NOT:     util.optimization_barrier %[[Y]]
+// CHECK:         util.optimization_barrier %[[X]] : tensor<4xf32>
+// CHECK-NOT:     util.optimization_barrier %[[Y]]
+// CHECK:         return
+func.func @keep(%arg0: tensor<4xf32> {pipeline.input = "x"}, %arg1: tensor<4xf32> {pipeline.input = "y", pipeline.changed}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pipeline.state_outputs = []} {
+  %0 = arith.negf %arg0 : tensor<4xf32>
+  %1 = arith.addf %arg0, %arg1 : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
 // CHECK:       func.func private @read_{{.*}}() -> tensor<0x3xf32>
 // CHECK:         tensor.empty() : tensor<0x3xf32>
 // CHECK:       func.func @initial_state() -> tensor<4x4xf32>
