@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,8 @@ from .source_lines import innermost_user_frame
 # Constants up to this many elements are printed into the IR, where torch-mlir can fold them.
 _LITERAL_ELEMENTS = 16
 
+_MUTATED_CONSTANT = re.compile(r"Constant (\S+) is mutated")
+
 
 def capture(
     model: torch.nn.Module | ExportedProgram,
@@ -55,8 +58,8 @@ def capture(
     program = Program({}, {}, {}, {}, {})
     exported = {name: _export(model, name, spec) for name, spec in entries.items()}
     table = dict(decompositions) if decompositions is not None else decomposition_table()
-    for item in exported.values():
-        item.decompose(table)
+    for name, item in exported.items():
+        item.decompose(name, table)
     mutated = {name for item in exported.values() for name in _mutated_names(item.ep)}
     tied = _TiedNames()
     for name, item in exported.items():
@@ -331,6 +334,11 @@ class _Entry:
         leaves = torch.utils._pytree.tree_leaves(example)
         pairs = zip(self._user_inputs(), leaves, strict=True)
         return [leaf for spec, leaf in pairs if not isinstance(spec.arg, ConstantArgument)]
+
+
+def _may_be_literal(tensor: torch.Tensor) -> bool:
+    """Small, and of a type that the importer can print: it has no constants of bytes."""
+    return tensor.numel() <= _LITERAL_ELEMENTS and tensor.dtype != torch.uint8
 
 
 class _TiedNames:
