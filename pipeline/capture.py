@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -40,8 +39,6 @@ from .source_lines import innermost_user_frame
 # Constants up to this many elements are printed into the IR, where torch-mlir can fold them.
 _LITERAL_ELEMENTS = 16
 
-_MUTATED_CONSTANT = re.compile(r"Constant (\S+) is mutated")
-
 
 def capture(
     model: torch.nn.Module | ExportedProgram,
@@ -58,8 +55,8 @@ def capture(
     program = Program({}, {}, {}, {}, {})
     exported = {name: _export(model, name, spec) for name, spec in entries.items()}
     table = dict(decompositions) if decompositions is not None else decomposition_table()
-    for name, item in exported.items():
-        item.decompose(name, table)
+    for item in exported.values():
+        item.decompose(table)
     mutated = {name for item in exported.values() for name in _mutated_names(item.ep)}
     tied = _TiedNames()
     for name, item in exported.items():
