@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -86,11 +87,22 @@ class _Exported:
                 self.ep = self.ep.run_decompositions(early)
                 decompose_late(self.ep.graph_module, late, early)
             except Exception as error:
+                _refuse_mutated_constant(error)
                 # Functionalising a mutation of aliased tensors fails here, with nothing that names them.
                 _refuse_shared_memory({**self.ep.state_dict, **self.ep.constants})
                 raise InternalError(
                     f"torch.export's run_decompositions failed on this model: {type(error).__name__}: {error}"
                 ) from error
+
+
+def _refuse_mutated_constant(error: Exception) -> None:
+    found = re.match(r"Constant (\S+) is mutated", str(error))
+    if found is not None:
+        attribute = found[1].rpartition(".")[2]
+        raise UnsupportedError(
+            f"the model updates '{found[1]}', a plain tensor attribute, in place; "
+            f"make it state with self.register_buffer('{attribute}', ...)"
+        ) from error
 
 
 def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec) -> _Exported:
