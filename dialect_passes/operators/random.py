@@ -36,9 +36,11 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
 
     if train is False:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    if p == 1:
+        # Eager's dropout draws nothing here; x * 0 keeps NaN, as eager does.
+        return x * 0, torch.zeros_like(x, dtype=torch.bool)
     kept = torch.ops.aten.bernoulli.p(torch.empty_like(x), 1 - p)
-    scale = kept / (1 - p) if p < 1 else kept
-    return x * scale, kept.to(torch.bool)
+    return x * (kept / (1 - p)), kept.to(torch.bool)
 
 
 @decomposes("aten.bernoulli.default")
