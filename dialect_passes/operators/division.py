@@ -1,4 +1,4 @@
-"""Rounding division and remainders of floats, exact as in eager.
+"""Rounding division, remainders and negation, exact as in eager.
 
 IREE computes a remainder as a - trunc(a / b) * b, which is wrong as soon as the product needs rounding.
 """
@@ -109,7 +109,9 @@ def _floor_divide(a: Tensor, b: Any) -> Tensor:
     import torch
 
     dtype = torch.result_type(a, b)
-    if not dtype.is_floating_point or dtype == torch.float64:
+    if not dtype.is_floating_point:
+        return _floor_divide_integers(a.to(dtype), b.to(dtype) if isinstance(b, torch.Tensor) else b)
+    if dtype == torch.float64:
         return NotImplemented
     single = torch.float32
     wide_a, wide_b = _wide(a, single), _wide(b, single, a)
@@ -121,6 +123,26 @@ def _floor_divide(a: Tensor, b: Any) -> Tensor:
     floor = torch.where(quotient - floor > 0.5, floor + 1, floor)
     floor = torch.where(quotient != 0, floor, a / b * 0)
     return torch.where(wide_b == 0, a / b, floor).to(dtype)
+
+
+def _floor_divide_integers(a: Tensor, b: Any) -> Tensor:
+    """From the quotient rounded towards zero: torch-mlir rounds down in floats, which lose bits above 2**53."""
+    import torch
+
+    quotient = torch.div(a, b, rounding_mode="trunc")
+    rest = a - quotient * b
+    negative = b < 0 if isinstance(b, torch.Tensor) else torch.full_like(rest, b, dtype=rest.dtype) < 0
+    return torch.where((rest != 0) & ((rest < 0) != negative), quotient - 1, quotient)
+
+
+@decomposes("aten.neg.default")
+def neg(a: Tensor) -> Tensor:
+    """-a; of integers as a product, since torch-mlir negates them as floats."""
+    import torch
+
+    if a.is_floating_point() or a.is_complex():
+        return NotImplemented
+    return torch.mul(a, -1)
 
 
 @decomposes("aten.isclose.default")
