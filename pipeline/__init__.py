@@ -48,4 +48,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'pipeline' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "torch_mlir", "iree.compiler"):
+            raise ImportError(
+                f"pipeline.{name} needs {error.name}, and only the runtime is installed here; "
+                "install the whole of pipeline to compile"
+            ) from error
+        raise
