@@ -1,5 +1,7 @@
 """``pipeline-opt``: runs passes, or stages, over a module of IR. Starts without torch.
 
+Examples:
+
     pipeline-opt file.mlir --pass-pipeline='builtin.module(keep-nan-comparisons,func.func(cse))'
     pipeline-opt file.mlir --keep-nan-comparisons
     pipeline-opt file.mlir --from torch --to linalg
