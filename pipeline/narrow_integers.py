@@ -1,8 +1,8 @@
-"""uint8 arithmetic in int32: the lowering forgets that a byte is unsigned.
+"""Arithmetic of bytes in int32: the lowering forgets that uint8 is unsigned, and crashes on some of int8.
 
 torch-mlir keeps the sign of an integer in the type and drops it on the way to linalg, so that sums,
-quotients, comparisons and orderings of uint8 come out as those of int8, and some crash it. Conversions
-are right both ways, and narrowing wraps as eager's arithmetic does.
+quotients, comparisons and orderings of uint8 come out as those of int8. Conversions are right both ways,
+and narrowing wraps as eager's arithmetic does.
 
 Before:  y: u8 = aten.div.Tensor_mode(a: u8, b: u8, "floor")
 After:   y: u8 = convert(aten.div.Tensor_mode(convert(a, i32), convert(b, i32), "floor"), u8)
@@ -16,23 +16,23 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
-_NARROW, _WIDE = torch.uint8, torch.int32
+_NARROW, _WIDE = (torch.uint8, torch.int8), torch.int32
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _WIDENED = "pipeline.widened"
 """Meta key of a byte constant: the wide constant it was converted from."""
 
-# These move elements of one tensor and look at none.
+# These move elements of one tensor and look at none (or, _int_mm, are defined for bytes only).
 _MOVES = frozenset(
     "view _unsafe_view reshape permute transpose t expand slice select unsqueeze squeeze clone alias detach "
     "index gather index_select flip roll slice_scatter select_scatter unbind split split_with_sizes as_strided "
     "repeat flatten unflatten embedding copy _to_copy convert_element_type lift_fresh_copy empty empty_like "
-    "empty_strided new_empty sym_size diagonal unfold pixel_shuffle pixel_unshuffle".split()
+    "empty_strided new_empty sym_size _int_mm diagonal unfold pixel_shuffle pixel_unshuffle".split()
 )
 
 
 def widen_narrow_integers(module: GraphModule) -> None:
-    """Rewrites every computing operator of the graph that takes or gives uint8 tensors."""
+    """Rewrites every computing operator of the graph that takes or gives tensors of bytes."""
     for node in list(module.graph.nodes):
         if _computes_on_bytes(node):
             _widen(module, node)
@@ -50,7 +50,7 @@ def _computes_on_bytes(node: Node) -> bool:
 
 
 def _is_byte(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype == _NARROW
+    return isinstance(value, torch.Tensor) and value.dtype in _NARROW
 
 
 def _widen(module: GraphModule, node: Node) -> None:
@@ -58,7 +58,7 @@ def _widen(module: GraphModule, node: Node) -> None:
     converted: dict[Node, Node] = {}
 
     def wide(argument: Any) -> Any:
-        if argument is _NARROW:
+        if argument in _NARROW:
             return _WIDE
         if not isinstance(argument, Node) or not _is_byte(argument.meta.get("val")):
             return argument
@@ -83,12 +83,12 @@ def _widen(module: GraphModule, node: Node) -> None:
 
 
 def _wrapped_scalar(node: Node) -> tuple[Any, ...]:
-    """Eager compares a byte with a number as a byte: -1 is 255."""
-    wraps = str(node.target).split(".")[1] in _COMPARISONS and _is_byte(node.args[0].meta["val"])  # type: ignore[union-attr]
-    return tuple(
-        arg % 256 if wraps and isinstance(arg, int) and not isinstance(arg, bool) else arg
-        for arg in node.args
-    )
+    """Eager compares a byte with a whole number as a byte: to uint8, -1 is 255."""
+    value = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
+    if str(node.target).split(".")[1] not in _COMPARISONS or not _is_byte(value):
+        return node.args
+    low = torch.iinfo(value.dtype).min
+    return tuple((arg - low) % 256 + low if type(arg) is int else arg for arg in node.args)
 
 
 def _evaluate(node: Node) -> Any:
@@ -111,7 +111,7 @@ def _restore(module: GraphModule, node: Node, dtype: torch.dtype) -> None:
         back = _convert(module, node, dtype)
     node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
     if (
-        dtype == _NARROW
+        dtype == torch.uint8
         and any(isinstance(arg, int) and 0 <= arg < 256 for arg in node.args[:2])
         and _fills(node)
     ):

@@ -63,9 +63,11 @@ def _wide_remainder(node: Node) -> str | None:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
         return None
+    rounds = node.kwargs.get("rounding_mode") == "floor" or "floor" in node.args[2:]
+    packet = getattr(node.target, "_overloadpacket", None)
     if (
-        str(node.target).split(".")[1] not in ("fmod", "remainder", "floor_divide")
-        and "floor" not in node.args[2:]
+        packet not in (torch.ops.aten.fmod, torch.ops.aten.remainder, torch.ops.aten.floor_divide)
+        and not rounds
     ):
         return None
     return "IREE has no exact remainder of f64 numbers; compute it in f32 or outside of the model"

@@ -10,9 +10,10 @@ import types
 from pathlib import Path
 from typing import Any
 
-import pipeline
 import pytest
 import torch
+
+import pipeline
 
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 NAMES = sorted(path.stem for path in REPORTS.glob("r*.py"))

@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
-import pipeline
 import pytest
 import torch
-from pipeline.runtime import draws
-from pipeline.runtime.manifest import Draw, TensorSpec
 from torch import nn
 from torch.nn import functional as F
+
+import pipeline
+from pipeline.runtime import draws
+from pipeline.runtime.manifest import Draw, TensorSpec
 
 
 class Noisy(nn.Module):
@@ -69,7 +70,9 @@ def test_seed_gives_the_numbers_of_eager(noisy: tuple[nn.Module, Any], batch: in
     compiled = [executable(x) for _ in range(2)]
     for call in range(2):
         for name, expected in eager[call].items():
-            torch.testing.assert_close(compiled[call][name], expected, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(
+                compiled[call][name], expected, msg=lambda text, n=name: f"{n}: {text}"
+            )
     assert not torch.equal(compiled[0]["rand"], compiled[1]["rand"])
     torch.testing.assert_close(executable.state_dict()["noise"], model.noise)
 

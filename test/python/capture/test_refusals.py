@@ -4,10 +4,11 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
-import pipeline
 import pytest
 import torch
 from torch import nn
+
+import pipeline
 
 
 def line_of(function: Callable[..., object], text: str) -> str:
