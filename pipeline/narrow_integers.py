@@ -87,6 +87,7 @@ def _wrapped_scalar(node: Node) -> tuple[Any, ...]:
     value = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
     if str(node.target).split(".")[1] not in _COMPARISONS or not _is_byte(value):
         return node.args
+    assert value is not None
     low = torch.iinfo(value.dtype).min
     return tuple((arg - low) % 256 + low if type(arg) is int else arg for arg in node.args)
 

@@ -96,6 +96,30 @@ INTEGER: Family = {
     "logic": lambda x, y: (x.any(1), x.all(), torch.logical_not(x), torch.count_nonzero(x)),
 }
 
+BOOL: Family = {
+    "sum": lambda x, y: (x.sum(), x.sum(1), x.cumsum(1), x.prod(1), x.float().mean()),
+    "arithmetic": lambda x, y: (x + y, x * y, x + 1, x * 2.5, x / True, x.to(torch.uint8) + 1),
+    "logic": lambda x, y: (x & y, x | y, x ^ y, ~x, x.any(1), x.all(), torch.count_nonzero(x)),
+    "compare": lambda x, y: (x == y, x != y, x < y, x >= y, x == 1),
+    "order": lambda x, y: (x.amax(1), x.amin(1), torch.maximum(x, y), *x.sort(1)),
+    "moves": lambda x, y: (torch.cat([x, y]), torch.where(x, 1.0, 2.0), torch.arange(4.0)[x.long()[0]]),
+}
+
+RESIZE: Family = {
+    "nearest": lambda x, y: (F.interpolate(x, size=(7, 9)), F.interpolate(x, scale_factor=1.5)),
+    "nearest-exact": lambda x, y: [
+        F.interpolate(x, size=size, mode="nearest-exact") for size in ((7, 9), (3, 4), (8, 12))
+    ],
+    "nearest-exact 1d": lambda x, y: F.interpolate(x[0], size=9, mode="nearest-exact"),
+    "bilinear": lambda x, y: [
+        F.interpolate(x, size=size, mode="bilinear", align_corners=corners)
+        for size in ((7, 9), (3, 4))
+        for corners in (False, True)
+    ],
+    "bicubic": lambda x, y: F.interpolate(x, size=(7, 9), mode="bicubic"),
+    "area": lambda x, y: F.interpolate(x, size=(3, 4), mode="area"),
+}
+
 
 class Table(nn.Module):
     def __init__(self, family: Family) -> None:
@@ -155,3 +179,14 @@ def test_remainders_are_exact(dtype: torch.dtype) -> None:
         # A quotient that f32 cannot hold.
         x[4], y[4] = 1e9, 3.7e-5
     check(REMAINDER, x.to(dtype), y.to(dtype))
+
+
+def test_bool() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(4, 4, generator=generator) > 0.5 for _ in range(2))
+    check(BOOL, x, y)
+
+
+def test_resizing() -> None:
+    x = torch.arange(24.0).reshape(1, 1, 4, 6)
+    check(RESIZE, x, x)
