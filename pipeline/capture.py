@@ -311,8 +311,10 @@ class _Entry:
             if spec.kind == OutputKind.TOKEN:
                 continue
             if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
+                assert spec.target is not None
                 state[spec.target] = value
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                assert spec.target is not None
                 updates[input_numbers[spec.target]] = value
             elif spec.kind != OutputKind.USER_OUTPUT:
                 raise UnsupportedError(f"{self._name}: an output of kind {spec.kind.name} cannot be compiled")

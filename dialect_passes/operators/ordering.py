@@ -6,6 +6,7 @@ keeps NaN where it is, mixes up the indices of several sorts in one program, and
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .registry import decomposes
@@ -55,30 +56,22 @@ def clamp(x: Tensor, min: Bound = None, max: Bound = None) -> Tensor:
 
 @decomposes("aten.clamp_min.default")
 def clamp_min(x: Tensor, min: int | float) -> Tensor:
-    """x, at least `min`."""
+    """x, at least `min`; a NaN in x stays, and a bound of NaN gives NaN."""
     import torch
 
     x = x.to(torch.result_type(x, min))
     bound = torch.full((), min, dtype=x.dtype, device=x.device)
-    return (
-        torch.where((x < bound) | (bound != bound), bound, x)
-        if min != min
-        else torch.where(x < bound, bound, x)
-    )
+    return x * bound if math.isnan(min) else torch.where(x < bound, bound, x)
 
 
 @decomposes("aten.clamp_max.default")
 def clamp_max(x: Tensor, max: int | float) -> Tensor:
-    """x, at most `max`."""
+    """x, at most `max`; a NaN in x stays, and a bound of NaN gives NaN."""
     import torch
 
     x = x.to(torch.result_type(x, max))
     bound = torch.full((), max, dtype=x.dtype, device=x.device)
-    return (
-        torch.where((x > bound) | (bound != bound), bound, x)
-        if max != max
-        else torch.where(x > bound, bound, x)
-    )
+    return x * bound if math.isnan(max) else torch.where(x > bound, bound, x)
 
 
 @decomposes("aten.clamp.Tensor", "aten.clip.Tensor")
@@ -211,13 +204,14 @@ def topk(
     values, order = sort(x, dim, largest)
     if x.dim() == 0:
         return values, order
-    return values.narrow(dim, 0, k), order.narrow(dim, 0, k)
+    return _slice(values, dim, 0, k), _slice(order, dim, 0, k)
 
 
 @decomposes("aten.kthvalue.default")
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element and its index."""
-    return _element(*sort(x, dim), k - 1, dim, keepdim)
+    values, order = sort(x, dim)
+    return _element(values, order, k - 1, dim, keepdim)
 
 
 @decomposes("aten.median.dim")
@@ -225,7 +219,8 @@ def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tens
     """The lower median and its index; the first NaN where there is one."""
     import torch
 
-    values, order = _element(*sort(x, dim), (x.shape[dim] - 1) // 2 if x.dim() else 0, dim, keepdim)
+    values, order = sort(x, dim)
+    values, order = _element(values, order, (x.shape[dim] - 1) // 2 if x.dim() else 0, dim, keepdim)
     if not x.is_floating_point() or x.dim() == 0:
         return values, order
     missing = torch.isnan(x).any(dim, keepdim)
@@ -242,8 +237,14 @@ def median(x: Tensor) -> Tensor:
 def _element(values: Tensor, order: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     if values.dim() == 0:
         return values, order
-    values, order = values.narrow(dim, k, 1), order.narrow(dim, k, 1)
+    values, order = _slice(values, dim, k, k + 1), _slice(order, dim, k, k + 1)
     return (values, order) if keepdim else (values.squeeze(dim), order.squeeze(dim))
+
+
+def _slice(x: Tensor, dim: int, start: int, end: int) -> Tensor:
+    import torch
+
+    return torch.ops.aten.slice.Tensor(x, dim, start, end)
 
 
 def _order(x: Tensor, descending: bool) -> Tensor:
