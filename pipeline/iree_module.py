@@ -106,9 +106,7 @@ def _keep_arguments(function: ir.Operation, changed: set[int]) -> None:
         for number, argument in enumerate(block.arguments):
             own = number in changed or "iree.abi.output" in attributes[number]
             if not own and isinstance(argument.type, ir.RankedTensorType):
-                ir.Operation.create(
-                    "util.optimization_barrier", results=[argument.type], operands=[argument]
-                )
+                ir.Operation.create("util.optimization_barrier", results=[argument.type], operands=[argument])
 
 
 class _Parameters:

@@ -40,9 +40,8 @@ def lowering(model: str, rounds: int) -> None:
         captured = time.perf_counter()
         emit(program, compile_options(), "linalg")
         end = time.perf_counter()
-        print(
-            f"{model}: capture {captured - start:.2f} s, import and lower {end - captured:.2f} s, together {end - start:.2f} s"
-        )
+        parts = f"capture {captured - start:.2f} s, import and lower {end - captured:.2f} s"
+        print(f"{model}: {parts}, together {end - start:.2f} s")
 
 
 @cli.command()

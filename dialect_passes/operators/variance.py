@@ -6,7 +6,6 @@ BatchNorm, GroupNorm and InstanceNorm all come down to ``var_mean``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .registry import decomposes
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @decomposes("aten.var_mean.correction")
 def var_mean(
-    x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+    x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Variance and mean over `dim` (None or empty: all), of the input's dtype."""
     import torch
@@ -53,9 +52,7 @@ def _averaged(squares: Tensor, dims: list[int], correction: float) -> Tensor:
 
 
 @decomposes("aten.var.correction")
-def var(
-    x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
-) -> Tensor:
+def var(x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     """The variance alone."""
     import torch
 
@@ -63,9 +60,7 @@ def var(
 
 
 @decomposes("aten.std.correction")
-def std(
-    x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
-) -> Tensor:
+def std(x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     """The standard deviation; for f16 and bf16 the root is taken before rounding, as eager does."""
     import torch
 
@@ -76,7 +71,7 @@ def std(
 
 @decomposes("aten.std_mean.correction")
 def std_mean(
-    x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+    x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean."""
     import torch
