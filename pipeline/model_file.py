@@ -14,6 +14,7 @@ A Python file holds, at module level,
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import traceback
 from dataclasses import dataclass
@@ -60,10 +61,14 @@ def _split(text: str) -> tuple[Path, str | None]:
 
 
 def _load_exported(path: Path) -> LoadedModel:
+    # torch logs the traceback of its first attempt; the error below says it in one line.
+    logging.disable(logging.WARNING)
     try:
         program = torch.export.load(path)
     except Exception as error:
         raise InputError(f"{path}: torch.export.load cannot read it: {_first_line(error)}") from error
+    finally:
+        logging.disable(logging.NOTSET)
     if program.example_inputs is None:
         raise InputError(f"{path}: the ExportedProgram holds no example inputs; save it with them")
     args, kwargs = program.example_inputs

@@ -22,6 +22,10 @@ PORTABLE = "portable"
 
 _ATTRIBUTE = "#iree_gpu.target<"
 
+# A command buffer that is recorded once and given other buffers at each call copies from and to those of the
+# first call (IREE 3.13): a state that takes the value of another stood still, without an error.
+_OPTIONS = ("--iree-hal-indirect-command-buffers=false",)
+
 _LADDER = (
     Rung("O2", ("--iree-opt-level=O2",)),
     Rung("O1", ("--iree-opt-level=O1",)),
@@ -65,11 +69,12 @@ def make(vulkan_target: str) -> Target:
     a whole ``#iree_gpu.target<...>`` attribute, to fit one device.
     """
     if vulkan_target == PORTABLE:
-        return Target("vulkan", PORTABLE, _device(_portable(())), (), _LADDER)
+        return Target("vulkan", PORTABLE, _device(_portable(())), _OPTIONS, _LADDER)
     if vulkan_target.startswith(_ATTRIBUTE):
         name = re.search(r'arch = "([^"]*)"', vulkan_target)
-        return Target("vulkan", name[1] if name else "custom", _device(vulkan_target), (), _LADDER)
-    return Target("vulkan", vulkan_target, "vulkan", (f"--iree-vulkan-target={vulkan_target}",), _LADDER)
+        return Target("vulkan", name[1] if name else "custom", _device(vulkan_target), _OPTIONS, _LADDER)
+    options = (f"--iree-vulkan-target={vulkan_target}", *_OPTIONS)
+    return Target("vulkan", vulkan_target, "vulkan", options, _LADDER)
 
 
 def fit(target: Target, element_types: Collection[str], abilities: tuple[str, ...]) -> Target:

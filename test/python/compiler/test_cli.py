@@ -28,7 +28,12 @@ class Scale(torch.nn.Module):
 model = Scale()
 example_inputs = (torch.ones(2, 4),)
 dynamic_shapes = {"x": {0: torch.export.Dim("batch", min=1, max=8)}}
-other = torch.nn.Linear(4, 2)
+
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return x @ x.T
+
+other = Other()
 
 def broken():
     raise RuntimeError("no such luck")
@@ -85,7 +90,7 @@ def test_run_takes_inputs_and_saves_outputs(artifact, folder):
     [
         (["--input", "9x4xf32=0"], r"argument 'x' must be batchx4xf32, got 9x4xf32: .*1 <= batch <= 8"),
         (["--input", "2x4xf64=0"], "got 2x4xf64: its dtype differs"),
-        (["--input", "2x4xf32=0", "--input", "2xf32=0"], "takes 1 inputs, got 2: x: batchx4xf32"),
+        (["--input", "2x4xf32=0", "--input", "2xf32=0"], r"takes 1 inputs \(x: batchx4xf32\), got 2"),
         (["--input", "2x4=0"], "write it as"),
         (["--input", "2x4xf32=@missing.npy"], "missing.npy"),
         (["--entry", "other"], "no entry point 'other'; this artifact has: main"),
@@ -250,7 +255,7 @@ def test_each_way_to_get_a_model_file_wrong(folder, argument, text, message):
 
 def test_another_attribute_and_an_exported_program(folder):
     done = command("compile", "scale.py:other", "--emit", "linalg", cwd=folder)
-    assert done.returncode == 0 and "linalg.matmul" in done.stdout, done.stderr
+    assert done.returncode == 0 and re.search("linalg.*matmul", done.stdout), done.stderr
     (folder / "export.py").write_text(
         "import torch\nfrom scale import other\n"
         "torch.export.save(torch.export.export(other, (torch.ones(2, 4),)), 'other.pt2')\n"

@@ -139,6 +139,8 @@ def test_inspect(artifact: Path) -> None:
 
 
 CALL = """
+import sys
+
 import numpy as np
 import pipeline
 executable = pipeline.load(sys.argv[1])
