@@ -72,6 +72,13 @@ def compile_program(program: Program, options: Options) -> Artifact:
         return build.finish()
 
 
+def lower(program: Program, options: Options) -> None:
+    """The stages up to linalg and nothing more, for what only wants to know whether, or how fast, it works."""
+    build = _Build(program, options)
+    with build.failing_leaves_reproducer():
+        build.run_until("linalg")
+
+
 def emit(program: Program, options: Options, stage: str, *, locations: bool = False) -> str:
     """The readable IR after `stage` ("torch", "refined", "linalg" or "iree"); weights are names in it."""
     build = _Build(program, options)

@@ -23,18 +23,19 @@ Table = Mapping[Any, Callable[..., Any]]
 
 
 # Frequent in transformers, and functional: nothing of theirs is lost by waiting.
-_LATE = (
-    "scaled_dot_product_attention.default",
-    "linear.default",
-    "layer_norm.default",
-    "matmul.default",
-    "softmax.int",
+LATE = (
+    "aten.scaled_dot_product_attention.default",
+    "aten.linear.default",
+    "aten.layer_norm.default",
+    "aten.matmul.default",
+    "aten.softmax.int",
+    "aten.conv2d.default",
 )
 
 
 def split_table(table: Table) -> tuple[dict[Any, Callable[..., Any]], dict[Any, Callable[..., Any]]]:
     """(decompositions for torch.export, decompositions for `decompose_late`)."""
-    late = {op: function for op, function in table.items() if str(op) in _LATE}
+    late = {op: function for op, function in table.items() if str(op) in LATE}
     return {op: function for op, function in table.items() if op not in late}, late
 
 

@@ -30,7 +30,7 @@ def cli() -> None:
 def lowering(model: str, rounds: int) -> None:
     """Seconds from torch.export to linalg; loading torch and making the model not counted."""
     from pipeline.api import capture_checked, compile_options
-    from pipeline.compiler import emit
+    from pipeline.compiler import lower
     from pipeline.model_file import load_model
 
     loaded = load_model(model)
@@ -38,7 +38,7 @@ def lowering(model: str, rounds: int) -> None:
         start = time.perf_counter()
         program = capture_checked(loaded.model, loaded.entries)
         captured = time.perf_counter()
-        emit(program, compile_options(), "linalg")
+        lower(program, compile_options())
         end = time.perf_counter()
         parts = f"capture {captured - start:.2f} s, import and lower {end - captured:.2f} s"
         print(f"{model}: {parts}, together {end - start:.2f} s")

@@ -1,0 +1,60 @@
+"""Operators decomposed after export: each distinct call once, with the same results as in export."""
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import pipeline
+from pipeline import late_decompositions
+from pipeline.capture import capture
+from pipeline.dialect_passes.operators import decomposition_table
+from pipeline.entry_points import EntrySpec
+
+
+class Layers(nn.Module):
+    """Two equal encoder layers, so that every call of the second is one of the first again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, activation="gelu")
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.layers(x, src_key_padding_mask=mask).softmax(-1) @ x.transpose(1, 2)
+
+
+@pytest.fixture(scope="module")
+def spec() -> EntrySpec:
+    batch, length = Dim("batch", min=1, max=8), Dim("length", min=2, max=64)
+    shapes = {"x": {0: batch, 1: length}, "mask": {0: batch, 1: length}}
+    mask = torch.zeros(2, 6, dtype=torch.bool)
+    return EntrySpec((torch.randn(2, 6, 16), mask), {}, shapes)
+
+
+def test_every_late_operator_is_in_the_table() -> None:
+    _, late = late_decompositions.split_table(decomposition_table())
+    assert {str(op) for op in late} == set(late_decompositions.LATE)
+
+
+def test_each_distinct_call_is_traced_once(spec: EntrySpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[object] = []
+    trace = late_decompositions._trace
+    monkeypatch.setattr(late_decompositions, "_trace", lambda *a: traced.append(a[0]) or trace(*a))
+    program = capture(Layers().eval(), {"main": spec})
+    nodes = list(program.entries["main"].module.graph.nodes)
+    left = {str(node.target) for node in nodes} & set(late_decompositions.LATE)
+    products = [node for node in nodes if str(node.target) in ("aten.mm.default", "aten.bmm.default")]
+    assert not left and len(products) > len(traced)
+    # The lines of the user, or of torch's own layers, stay with what a call became.
+    assert all(node.meta.get("stack_trace") for node in products)
+
+
+def test_results_at_other_sizes(spec: EntrySpec) -> None:
+    model = Layers().eval()
+    executable = pipeline.compile(model, args=spec.args, dynamic_shapes=spec.dynamic_shapes)
+    for batch, length in ((1, 2), (3, 7), (8, 33)):
+        x, mask = torch.randn(batch, length, 16), torch.zeros(batch, length, dtype=torch.bool)
+        mask[0, -1] = True
+        with torch.no_grad():
+            torch.testing.assert_close(executable(x, mask), model(x, mask))
