@@ -6,7 +6,16 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-_FAMILIES = ("attention", "complex", "convolution", "division", "ordering", "random", "variance")
+_FAMILIES = (
+    "attention",
+    "complex",
+    "convolution",
+    "division",
+    "normalization",
+    "ordering",
+    "random",
+    "variance",
+)
 
 _DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
 
