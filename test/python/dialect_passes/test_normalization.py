@@ -31,5 +31,8 @@ def test_as_eager(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     model, x = Norms().eval().to(dtype), torch.randn(2, 60, dtype=dtype)
     executable = pipeline.compile(model, args=(x,))
+    # On rank 2, eager rounds each of its four operations to f16; the compiled one rounds once, and is nearer to
+    # float64 (0.0005 against 0.0016 on these values).
+    tolerance = {"rtol": 2e-3, "atol": 1e-5} if dtype is torch.float16 else {}
     with torch.no_grad():
-        torch.testing.assert_close(executable(x), model(x))
+        torch.testing.assert_close(executable(x), model(x), **tolerance)
