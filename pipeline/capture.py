@@ -88,6 +88,7 @@ class _Exported:
                 decompose_late(self.ep.graph_module, late, early)
             except Exception as error:
                 _refuse_mutated_constant(error)
+                _refuse_rebuilt_class(error)
                 # Functionalising a mutation of aliased tensors fails here, with nothing that names them.
                 _refuse_shared_memory({**self.ep.state_dict, **self.ep.constants})
                 raise InternalError(
@@ -102,6 +103,15 @@ def _refuse_mutated_constant(error: Exception) -> None:
         raise UnsupportedError(
             f"the model updates '{found[1]}', a plain tensor attribute, in place; "
             f"make it state with self.register_buffer('{attribute}', ...)"
+        ) from error
+
+
+def _refuse_rebuilt_class(error: Exception) -> None:
+    """Tracing again rebuilds results; a class that makes tensors meanwhile leaves constants that nothing defines."""
+    if "is not in the constants dictionary" in str(error):
+        raise UnsupportedError(
+            "a class among the results makes tensors of its own when it is rebuilt, as Transformers' DynamicCache "
+            "does; return its tensors instead, or leave the cache out (use_cache=False)"
         ) from error
 
 
@@ -135,6 +145,12 @@ def _capture_error(name: str, error: Exception) -> Exception:
             f"{name}: the model's control flow depends on a tensor's values{at}; "
             f"use torch.cond or torch.where, or keep that part outside. torch.export says:\n{message}"
         )
+    if "is not a known type" in message:
+        return InputError(
+            f"{name}: an argument or result has a class whose tensors torch.export cannot find{at}; pass and return "
+            "tensors, dicts, tuples or registered classes (a Transformers model: use_cache=False). "
+            f"torch.export says: {message}"
+        )
     if isinstance(error, (UserError, ConstraintViolationError)):
         return InputError(f"{name}: torch.export refused the dynamic_shapes or the arguments{at}:\n{message}")
     return InputError(
@@ -145,7 +161,8 @@ def _capture_error(name: str, error: Exception) -> Exception:
 def _raising_line(error: BaseException) -> str | None:
     """``file.py:12`` of the innermost frame outside torch, from the traceback."""
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
-    return innermost_user_frame(frames)
+    line = innermost_user_frame(frames)
+    return None if line is None or line.startswith("torch/") else line
 
 
 def _mutated_names(ep: ExportedProgram) -> Iterator[str]:

@@ -23,7 +23,9 @@ def user_line(node: torch.fx.Node) -> str | None:
 def innermost_user_frame(frames: list[tuple[str, int]]) -> str | None:
     """The same choice for frames (file, line) from outermost to innermost."""
     own = [frame for frame in frames if not _is_library(frame[0])]
-    outside_torch = [frame for frame in frames if not frame[0].startswith(_torch_folder())]
+    outside_torch = [
+        frame for frame in frames if not frame[0].startswith((_torch_folder(), _own_folder(), "<"))
+    ]
     for candidates in (own, outside_torch, frames):
         if candidates:
             file, line = candidates[-1]
@@ -35,11 +37,16 @@ def _torch_folder() -> str:
     return str(Path(torch.__file__).parent) + os.sep
 
 
+def _own_folder() -> str:
+    """Where pipeline lies, also when it is installed in place: no line of its own is the user's."""
+    return str(Path(__file__).parent) + os.sep
+
+
 @cache
 def _library_folders() -> tuple[str, ...]:
     folders = [*site.getsitepackages(), site.getusersitepackages(), str(Path(os.__file__).parent)]
     folders += [str(Path(torch.__file__).parent.parent), os.path.join(sys.prefix, "lib")]
-    return tuple(str(Path(folder)) + os.sep for folder in folders)
+    return (*(str(Path(folder)) + os.sep for folder in folders), _own_folder())
 
 
 def _is_library(file: str) -> bool:

@@ -7,6 +7,8 @@ Before:  view(x: [b, s, 6], [b*s, 6])
 After:   flatten(x, 0, 1)
 Before:  view(x: [b, s, 64], [b, s, 4, 16])
 After:   unflatten(x, 2, [4, 16])
+Before:  view(x: [1, b, 64], [b, 64])
+After:   squeeze(x, 0)
 """
 
 from __future__ import annotations
@@ -39,22 +41,40 @@ def _rewrite(module: GraphModule, node: Node) -> None:
     source, sizes = node.args[0], node.args[1]
     assert isinstance(source, Node) and isinstance(sizes, Sequence)
     before, after = list(source.meta["val"].shape), list(node.meta["val"].shape)
-    groups = group_dimensions(before, after)
+    # Dimensions of one go and come singly: merged with a symbolic one, they would hide it from the compiler.
+    kept = [axis for axis, size in enumerate(after) if not _is_one(size)]
+    groups = group_dimensions([n for n in before if not _is_one(n)], [after[axis] for axis in kept])
     if groups is None:
         return
-    current, axis, taken = source, 0, 0
+    aten = torch.ops.aten
+    current = source
     with module.graph.inserting_before(node):
-        for merged, split in groups:
-            if merged > 1:
-                current = _call(
-                    module, node, torch.ops.aten.flatten.using_ints, current, axis, axis + merged - 1
-                )
-            if split > 1:
-                wanted = [_size(sizes[taken + i], after[taken + i]) for i in range(split)]
-                current = _call(module, node, torch.ops.aten.unflatten.int, current, axis, wanted)
-            axis, taken = axis + split, taken + split
+        for axis in reversed([axis for axis, size in enumerate(before) if _is_one(size)]):
+            current = _call(module, node, aten.squeeze.dim, current, axis)
+        current = _regroup(module, node, current, groups, [_size(sizes[axis], after[axis]) for axis in kept])
+        for axis in [axis for axis, size in enumerate(after) if _is_one(size)]:
+            current = _call(module, node, aten.unsqueeze.default, current, axis)
     node.replace_all_uses_with(current)
     module.graph.erase_node(node)
+
+
+def _regroup(
+    module: GraphModule, node: Node, current: Node, groups: list[tuple[int, int]], sizes: list[Any]
+) -> Node:
+    """Merges and splits `current` run by run; `sizes` are all the sizes it ends with."""
+    aten = torch.ops.aten
+    axis = 0
+    for merged, split in groups:
+        if merged > 1:
+            current = _call(module, node, aten.flatten.using_ints, current, axis, axis + merged - 1)
+        if split > 1:
+            current = _call(module, node, aten.unflatten.int, current, axis, sizes[axis : axis + split])
+        axis += split
+    return current
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def group_dimensions(before: Sequence[Size], after: Sequence[Size]) -> list[tuple[int, int]] | None:
