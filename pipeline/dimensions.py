@@ -13,6 +13,8 @@ from torch.utils._sympy.printers import PythonPrinter
 from pipeline.runtime.dims import Bounds, Dim, symbols
 from pipeline.runtime.manifest import TensorSpec
 
+from .errors import UnsupportedError
+
 _UNBOUNDED = 2**62
 
 
@@ -45,6 +47,11 @@ class DimensionNames:
         fallback: dict[sympy.Symbol, str],
     ) -> None:
         for axis, size in enumerate(value.shape):
+            if (name, axis) in labels and isinstance(self.dim(size), int):
+                raise UnsupportedError(
+                    f"dimension {axis} of '{name}' was declared dynamic ('{labels[name, axis]}'), but tracing the "
+                    f"model fixes it to {self.dim(size)}; leave it out of dynamic_shapes"
+                )
             if not isinstance(size, torch.SymInt):
                 continue
             found = sorted(size.node.expr.free_symbols, key=str)

@@ -11,10 +11,12 @@ After:   %v = aten.view(%x, [b*s, 768]);  %a = aten.addmm(%bias, %v, %t);  %y = 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -72,7 +74,8 @@ def _trace(function: Callable[..., Any], leaves: list[Any], spec: Any, table: Ta
         return function(*args, **kwargs)
 
     values = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, Node)]
-    with torch.no_grad():
+    # Inside the fake mode also what the decomposition makes anew, such as arange(length), stays symbolic.
+    with torch.no_grad(), detect_fake_mode(values) or contextlib.nullcontext():
         return make_fx(call, decomposition_table=dict(table))(*values)
 
 

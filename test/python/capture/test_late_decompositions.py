@@ -50,6 +50,27 @@ def test_each_distinct_call_is_traced_once(spec: EntrySpec, monkeypatch: pytest.
     assert all(node.meta.get("stack_trace") for node in products)
 
 
+class Causal(nn.Module):
+    """Attention whose mask is made of the symbolic length, with fewer key heads than query heads."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        query = x.unflatten(-1, (2, 4)).transpose(1, 2)
+        key = query[:, :1]
+        attention = nn.functional.scaled_dot_product_attention
+        return attention(query, query, query, is_causal=True), attention(
+            query, key, key, is_causal=True, enable_gqa=True
+        )
+
+
+def test_causal_attention_keeps_the_length_dynamic() -> None:
+    shapes = {"x": {0: Dim("batch", min=1, max=8), 1: Dim("length", min=1, max=64)}}
+    executable = pipeline.compile(Causal(), args=(torch.randn(2, 3, 8),), dynamic_shapes=shapes)
+    assert str(executable.manifest.entry_points["main"].inputs[0]) == "batchxlengthx8xf32"
+    for batch, length in ((2, 3), (1, 1), (5, 1), (1, 17)):
+        x = torch.randn(batch, length, 8)
+        torch.testing.assert_close(executable(x), Causal()(x))
+
+
 def test_results_at_other_sizes(spec: EntrySpec) -> None:
     model = Layers().eval()
     executable = pipeline.compile(model, args=spec.args, dynamic_shapes=spec.dynamic_shapes)
