@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.api import compile, explain
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
+    from pipeline.operators import CustomOp, op
     from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
 
 _HOMES = {
     "compile": "pipeline.api",
     "explain": "pipeline.api",
     "load": "pipeline.runtime",
+    "op": "pipeline.operators",
+    "CustomOp": "pipeline.operators",
     "Executable": "pipeline.runtime",
     "PipelineError": "pipeline.errors",
     "InputError": "pipeline.errors",
@@ -33,6 +36,7 @@ _HOMES = {
 __all__ = [
     "ArgumentError",
     "ArtifactError",
+    "CustomOp",
     "Executable",
     "IncompatibleDeviceError",
     "InputError",
@@ -42,6 +46,7 @@ __all__ = [
     "compile",
     "explain",
     "load",
+    "op",
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.dialect_passes.custom_operators.errors import CheckError, CustomOperatorError
 from pipeline.runtime.errors import RuntimeRoomError
 
 EXIT_MISMATCH = 1
@@ -66,4 +67,6 @@ def exit_code(error: BaseException) -> int:
     """The command's exit code for an exception of any room."""
     if isinstance(error, PipelineError):
         return error.exit_code
-    return EXIT_USAGE if isinstance(error, RuntimeRoomError) else EXIT_INTERNAL
+    if isinstance(error, CheckError):
+        return EXIT_MISMATCH
+    return EXIT_USAGE if isinstance(error, (RuntimeRoomError, CustomOperatorError)) else EXIT_INTERNAL

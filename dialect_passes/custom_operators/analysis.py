@@ -1,0 +1,113 @@
+"""What autograd must know of a call before it runs: which results depend on what is differentiated, and whether the
+meaning may be run a second time.
+
+Found by running the meaning once on fake tensors (shapes and dtypes only), per distinct kind of call: in a thread of
+its own, whose autograd is in its plain state, whatever torch.func, tracing or fake modes surround the call.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import composition
+
+if TYPE_CHECKING:
+    from .composition import Call
+    from .declaration import CustomOp
+
+_KEPT = 512
+"""How many kinds of calls are remembered per operator."""
+
+_ANY_SIZE = 4
+"""What a size that only the run decides counts as."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """differentiable: of each tensor among the results and then of each changed argument, whether it depends on an
+    argument that requires a gradient. repeatable: whether a second run computes the same.
+    """
+
+    differentiable: tuple[bool, ...]
+    repeatable: bool
+
+
+class Analyses:
+    """An operator's analyses by kind of call. Thread safe as far as needed: at worst a call is analysed twice."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Kind, Analysis | None] = OrderedDict()
+
+    def of(self, op: CustomOp, call: Call, kind: Kind) -> Analysis | None:
+        """The analysis of a call of this kind; None where shapes and dtypes do not suffice to run the meaning."""
+        if kind not in self._known:
+            while len(self._known) >= _KEPT:
+                self._known.popitem(last=False)
+            with ThreadPoolExecutor(1) as alone:
+                self._known[kind] = alone.submit(_analyse, op, call, kind[0]).result()
+        return self._known[kind]
+
+
+_Facts = tuple[tuple[int, ...], torch.dtype, torch.device, bool]
+
+Kind = tuple[tuple[_Facts, ...], str, Any]
+"""What tells kinds of calls apart: the tensors' shapes, dtypes, devices and whether they require a gradient, the
+other arguments, and torch.autocast."""
+
+
+def kind(call: Call, tensors: Sequence[Tensor]) -> Kind:
+    """The kind of a call."""
+    return tuple(_facts(tensor) for tensor in tensors), repr(call.template), call.autocast
+
+
+def _facts(tensor: Tensor) -> _Facts:
+    return tuple(map(_size, tensor.shape)), tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _size(size: Any) -> int:
+    """A size as a number, without a guard on it."""
+    if isinstance(size, int):
+        return size
+    hint = size.node.hint
+    return hint if isinstance(hint, int) else _ANY_SIZE
+
+
+class _NotesRandomness(TorchDispatchMode):
+    """Notes whether an operation drew random numbers."""
+
+    drew = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.drew |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **kwargs or {})
+
+
+def _analyse(op: CustomOp, call: Call, facts: Sequence[_Facts]) -> Analysis | None:
+    try:
+        with FakeTensorMode(), call.same_precision(), torch.enable_grad():
+            tensors = [
+                torch.empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
+                for shape, dtype, device, requires_grad in facts
+            ]
+            with _NotesRandomness() as randomness:
+                outcome = composition.functional(op, _plain(call.values(tensors)))
+            return Analysis(tuple(tensor.requires_grad for tensor in outcome), not randomness.drew)
+    except Exception:
+        # Whatever the meaning cannot do without data, or refuses of these arguments: the call itself will tell.
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """Symbolic numbers of a trace as plain ones."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return _size(value) if isinstance(value, torch.SymInt) else value

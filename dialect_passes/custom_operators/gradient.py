@@ -1,0 +1,156 @@
+"""How autograd sees a custom operator: one kernel for torch's Autograd key per operator.
+
+It runs the operator below autograd (so that a fused kernel is what runs, and what a trace of a training step shows)
+and gives the results a backward:
+
+- derived (the rule): the arguments are saved, nothing else; backward runs the meaning again and differentiates it.
+  It consists of torch operations, so it can be differentiated again, traced and transformed.
+- written by hand: `@op.backward`.
+- ``gradient="save"``: forward runs the meaning, and torch's min-cut partitioner chooses what is kept.
+- ``gradient="none"``: backward is an error.
+
+The meaning itself runs instead of the operator, and autograd sees its operations, where it draws random numbers (a
+second run would draw others), and under forward-mode differentiation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import _C, Tensor
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
+
+from . import analysis, backward, composition
+from .composition import Call, filled, with_slots
+from .results import packed, tensors_in
+
+if TYPE_CHECKING:
+    from .declaration import CustomOp
+
+MODES = ("recompute", "save", "none")
+
+
+def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
+    """The kernel of `op` for the Autograd key, called with the dispatcher's key set and the call's arguments."""
+    namespace, name = op.name.split("::")
+    function = type(f"{namespace}_{name}", (_Differentiated,), {})
+
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        values = op.schema.bind(args, kwargs)
+        tensors = list(tensors_in(values))
+        if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+            return _composition(op, values)
+        if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
+            return _below(op, keyset, values)
+        return _differentiated(op, function, keyset, values, tensors)
+
+    return kernel
+
+
+def batching_kernel(op: CustomOp) -> Callable[..., Any]:
+    """The kernel of `op` under torch.vmap: the meaning on batched tensors, the operator itself where none is."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = op.schema.bind(args, kwargs)
+        if any(_C._functorch.is_batchedtensor(tensor) for tensor in tensors_in(values)):
+            return packed(op.schema, composition.owned_results(op, values))
+        with _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.FuncTorchBatched)):
+            return op.overload(*args, **kwargs)
+
+    return kernel
+
+
+def _composition(op: CustomOp, values: Sequence[Any]) -> Any:
+    """The meaning in place of the operator."""
+    if op.gradient == "none":
+        raise backward.no_gradient(op)
+    return packed(op.schema, composition.owned_results(op, values))
+
+
+def _below(op: CustomOp, keyset: Any, values: Sequence[Any]) -> Any:
+    """The operator itself, with autograd's work done."""
+    args, kwargs = op.schema.split(values)
+    with _C._AutoDispatchBelowAutograd():
+        return op.overload.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
+
+
+def _differentiated(
+    op: CustomOp, function: Any, keyset: Any, values: list[Any], tensors: list[Tensor]
+) -> Any:
+    """The operator with a backward, or the meaning where the operator cannot have one."""
+    call = Call.of(values, tensors)
+    differentiable = None
+    if op.written_backward is None and op.gradient != "none":
+        key = analysis.kind(call, tensors)
+        found = op.analyses.of(op, call, key)
+        if op.gradient == "save" and found is not None:
+            return op.saved_graphs.run(op, call, key, tensors)
+        if found is None or not found.repeatable:
+            return _composition(op, values)
+        if not any(found.differentiable):
+            return _below(op, keyset, values)
+        differentiable = found.differentiable
+    run = Run(op, call, keyset, differentiable)
+    with enable_single_level_autograd_function():
+        outputs = function.apply(run, *tensors)
+    return packed(op.schema, filled(run.structure, outputs))
+
+
+@dataclass
+class Run:
+    """One differentiated call: what its forward and its backward share.
+
+    differentiable: of each tensor among the results, then of each changed argument; None for all.
+    structure: the results, with slots for the tensors.
+    """
+
+    op: CustomOp
+    call: Call
+    keyset: Any
+    differentiable: tuple[bool, ...] | None
+    structure: list[Any] = field(default_factory=list)
+
+    def is_differentiable(self, number: int, tensor: Tensor) -> bool:
+        """Whether outcome `number` has a gradient."""
+        floats = tensor.is_floating_point() or tensor.is_complex()
+        return floats and (self.differentiable is None or self.differentiable[number])
+
+
+class _Differentiated(_SingleLevelFunction):
+    """The operator as one node of the autograd graph.
+
+    It works at a single level of torch.func's transforms, as the Autograd key does: the dispatcher brings it to
+    every level in turn. Its outputs are the tensors of the results, then the changed arguments that have a gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, *tensors: Tensor) -> tuple[Tensor, ...]:
+        values = run.call.values(tensors)
+        changed = composition.mutated_tensors(run.op, values)
+        # Backward needs what a changed argument held before.
+        saved = [tensor.clone() if _among(tensor, changed) else tensor for tensor in tensors]
+        outcome = _below(run.op, run.keyset, values)
+        results = list(outcome) if run.op.schema.several else [outcome] if run.op.schema.results else []
+        run.structure = with_slots(results)
+        outputs = list(tensors_in(results))
+        kept = [run.is_differentiable(number, tensor) for number, tensor in enumerate([*outputs, *changed])]
+        dirty = [tensor for tensor, keep in zip(changed, kept[len(outputs) :], strict=True) if keep]
+        ctx.mark_dirty(*dirty)
+        ctx.mark_non_differentiable(
+            *(tensor for tensor, keep in zip(outputs, kept[: len(outputs)], strict=True) if not keep)
+        )
+        backward.save(ctx, run, saved, outputs, kept)
+        return (*outputs, *dirty)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        return None, *backward.run(ctx, grads)
+
+
+def _among(tensor: Tensor, tensors: Sequence[Tensor]) -> bool:
+    return any(tensor is other for other in tensors)
