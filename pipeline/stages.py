@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .shape_lib.refine import REFINE_PIPELINE
+from .shape_lib.export_pipeline import EXPORT_PIPELINE
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ STAGES = (
     Stage(
         "refined",
         "the same, decomposed, with every rank and dtype known",
-        f"keep-nan-comparisons,{REFINE_PIPELINE}",
+        f"keep-nan-comparisons,{EXPORT_PIPELINE}",
     ),
     Stage(
         "linalg",

@@ -1,0 +1,41 @@
+"""The operations of a program: all of them, their operators' names, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+
+from ..errors import Finding
+from ..locations import frames
+
+
+def every_operation(module: ir.Module) -> Iterator[ir.Operation]:
+    """All operations inside the functions of `module`, in the program's order."""
+    for function in module.body.operations:
+        for region in function.operation.regions:
+            yield from _inside(region)
+
+
+def _inside(region: ir.Region) -> Iterator[ir.Operation]:
+    for block in region.blocks:
+        for op in block.operations:
+            yield op.operation
+            for inner in op.operation.regions:
+                yield from _inside(inner)
+
+
+def operator_name(op: ir.Operation) -> str:
+    """The operator as PyTorch writes it: ``aten.add.Tensor``, ``mylib.f``."""
+    name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
+    return name.removeprefix("torch.").removeprefix("valsem.")
+
+
+def lists_tensors(type_: ir.Type) -> bool:
+    """Whether it is the type of a list of tensors."""
+    return str(type_).startswith(("!torch.list<tensor", "!torch.list<vtensor"))
+
+
+def finding(op: ir.Operation, problem: str) -> Finding:
+    """`problem` of the operation, with its place in the program."""
+    return Finding(operator_name(op), problem, tuple(frames(op.location)))
