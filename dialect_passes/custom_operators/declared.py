@@ -1,0 +1,41 @@
+"""Where a launch or lowering function was declared, for messages and for relative paths."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Declared:
+    """function: its name; file and line: where it stands."""
+
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.function}, {Path(self.file).name}:{self.line}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file; the current one for code without a file, as in a notebook."""
+        path = Path(self.file)
+        return path.resolve().parent if path.is_file() else Path.cwd()
+
+
+def declared(function: Callable[..., Any]) -> Declared:
+    """Where `function` was declared."""
+    code = inspect.unwrap(function).__code__
+    return Declared(function.__name__, code.co_filename, code.co_firstlineno)
+
+
+def failing_line(error: Exception) -> str:
+    """The line of user code that raised `error`, for the end of a message."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = frames[-1] if frames else None
+    return f"\n  at {Path(frame.filename).name}:{frame.lineno}: {frame.line}" if frame and frame.line else ""
