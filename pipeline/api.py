@@ -51,7 +51,7 @@ def compile(
     """
     entries = entry_specs(args, kwargs, dynamic_shapes, entry_points)
     settings = compile_options(target, **options)
-    artifact = compile_program(capture_checked(model, entries), settings)
+    artifact = compile_program(capture_checked(model, entries, settings), settings)
     return Executable(artifact, device=device)
 
 
@@ -71,7 +71,7 @@ def explain(
     what cannot even be captured.
     """
     settings = compile_options(target, **options)
-    program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points))
+    program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points), settings)
     return explain_program(program, settings.targets, settings.limits)
 
 
@@ -83,6 +83,7 @@ def compile_options(
     vulkan_target: str | None = None,
     weights: str = "auto",
     iree_args: Sequence[str] = (),
+    lowerings: Mapping[str, str] | None = None,
     print_after: Sequence[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     timeout: float = child.DEFAULT_TIMEOUT,
@@ -95,6 +96,8 @@ def compile_options(
     vulkan_target: as ``iree-compile --iree-vulkan-target`` takes it; the default runs on any device.
     weights: "inline" (inside the .vmfb), "external" (a .irpa beside it) or "auto" (by size).
     iree_args: further iree-compile options, which win over ours.
+    lowerings: custom operator ("mylib::swiglu") -> the lowering it must get, by the title that `explain`
+        shows, or "meaning"; by default the best that takes each call.
     print_after, dump_dir: stages or passes whose IR to print; a folder for the IR after every pass.
     timeout, memory_limit: seconds and bytes that one compiler process may take.
     """
@@ -107,6 +110,7 @@ def compile_options(
         targets=parse_targets(target, cpu=cpu, cuda_arch=cuda_arch, vulkan_target=vulkan_target),
         weights=weights,
         iree_args=tuple(iree_args),
+        lowerings=dict(lowerings or {}),
         print_after=tuple(print_after),
         dump_dir=folder,
         limits=child.Limits(timeout, memory_limit),
@@ -127,8 +131,8 @@ def entry_specs(
     return {name: EntrySpec.from_user(name, value) for name, value in entry_points.items()}
 
 
-def capture_checked(model: Any, entries: Mapping[str, EntrySpec]) -> Program:
-    """`capture`, with an InputError for what is no model at all."""
+def capture_checked(model: Any, entries: Mapping[str, EntrySpec], options: Options) -> Program:
+    """`capture` for the targets of `options`, with an InputError for what is no model at all."""
     if not isinstance(model, (torch.nn.Module, ExportedProgram)):
         raise InputError(f"model must be a torch.nn.Module or an ExportedProgram, got {type(model).__name__}")
-    return capture(model, entries)
+    return capture(model, entries, custom=options.custom_lowerings)

@@ -25,6 +25,7 @@ from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.runtime import dtypes
 from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
+from .custom_calls import CustomCalls, CustomLowerings
 from .dimensions import DimensionNames, dimension_labels, tensor_spec
 from .draws import lift_draws
 from .effects import unwrap_effects
@@ -46,23 +47,28 @@ def capture(
     entries: Mapping[str, EntrySpec],
     *,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    custom: CustomLowerings | None = None,
 ) -> Program:
     """Captures every entry point of `model`.
 
     decompositions: replaces the default table (see `dialect_passes.operators.decomposition_table`).
+    custom: how custom operators are lowered, which depends on the targets.
     Raises InputError for arguments that do not fit the model, UnsupportedError for what torch.export
     cannot capture, naming the user's line.
     """
     program = Program({}, {}, {}, {}, {})
     exported = {name: _export(model, name, spec) for name, spec in entries.items()}
     table = dict(decompositions) if decompositions is not None else decomposition_table()
+    calls = CustomCalls(custom or CustomLowerings(), table)
     for item in exported.values():
-        item.decompose(table)
+        item.decompose(table, calls)
     mutated = {name for item in exported.values() for name in _mutated_names(item.ep)}
     tied = _TiedNames()
     for name, item in exported.items():
         _Entry(name, item, program, mutated, tied).add()
     _refuse_shared_state(program)
+    program.definitions.update(calls.definitions)
+    program.choices.extend(calls.choices)
     return program
 
 
@@ -78,14 +84,17 @@ class _Exported:
     signature: list[inspect.Parameter] | None
     labels: dict[tuple[str, int], str]
 
-    def decompose(self, table: dict[Any, Callable[..., Any]]) -> None:
+    def decompose(self, table: dict[Any, Callable[..., Any]], calls: CustomCalls) -> None:
         """Mutations must be read after this: it functionalises."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 early, late = split_table(table)
                 self.ep = self.ep.run_decompositions(early)
+                calls.lower(self.ep.graph_module)
                 decompose_late(self.ep.graph_module, late, early)
+            except InputError:
+                raise
             except Exception as error:
                 _refuse_mutated_constant(error)
                 _refuse_rebuilt_class(error)

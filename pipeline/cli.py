@@ -18,6 +18,8 @@ _TARGET_OPTIONS = (
     click.option("--weights", type=click.Choice(["auto", "inline", "external"]), default="auto", show_default=True,
                  help="inside the .vmfb, in a .irpa beside it, or by size"),
     click.option("--iree-arg", "iree_args", multiple=True, help="further iree-compile option; repeatable"),
+    click.option("--lowering", "lowerings", multiple=True,
+                 help="NAMESPACE::OPERATOR=TITLE: the lowering a custom operator must get, or meaning; repeatable"),
     click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
     click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
 )  # fmt: skip

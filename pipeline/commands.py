@@ -36,7 +36,7 @@ def compile_model(
     loaded = load_model(model)
     with StageDisplay() as display:
         settings = display.attach(settings)
-        program = _capture(loaded, display)
+        program = _capture(loaded, settings, display)
         if emit != "vmfb":
             _write_text(compiler.emit(program, settings, emit, locations=locations), output)
             return
@@ -53,12 +53,22 @@ def _stem(model: str) -> str:
 
 def _options(options: dict[str, Any]) -> Options:
     values = dict(options)
+    values["lowerings"] = dict(_lowering(text) for text in values["lowerings"])
     return compile_options(values.pop("target"), **values)
 
 
-def _capture(loaded: LoadedModel, display: StageDisplay) -> Program:
+def _lowering(text: str) -> tuple[str, str]:
+    operator, equals, title = text.partition("=")
+    if not equals or "::" not in operator:
+        raise InputError(
+            f"--lowering {text}: write it as NAMESPACE::OPERATOR=TITLE, such as mylib::swiglu=meaning"
+        )
+    return operator, title
+
+
+def _capture(loaded: LoadedModel, settings: Options, display: StageDisplay) -> Program:
     with display.timed("capture"):
-        return capture_checked(loaded.model, loaded.entries)
+        return capture_checked(loaded.model, loaded.entries, settings)
 
 
 def _write_text(text: str, output: Path | None) -> None:
@@ -103,7 +113,7 @@ def verify_model(
     loaded = load_model(model)
     with StageDisplay() as display:
         settings = display.attach(settings)
-        artifact = compiler.compile_program(_capture(loaded, display), settings)
+        artifact = compiler.compile_program(_capture(loaded, settings, display), settings)
     executable = Executable(artifact, device=device)
     found = compare(loaded.model, loaded.entries, executable, rtol=rtol, atol=atol)
     _show_comparisons(found, executable)
@@ -139,7 +149,7 @@ def explain_model(model: str, options: dict[str, Any]) -> int:
     settings = _options(options)
     loaded = load_model(model)
     with StageDisplay() as display:
-        program = _capture(loaded, display)
+        program = _capture(loaded, settings, display)
         with display.timed("probe"):
             explanation = explain_program(program, settings.targets, settings.limits)
     _show_explanation(explanation)
@@ -153,6 +163,8 @@ def _show_explanation(explanation: Explanation) -> None:
         lines = item.lines if item.problem else item.lines[:1]
         table.add_row(item.operator, str(item.count), how, ", ".join(lines))
     _console().print(table)
+    if explanation.custom_calls:
+        _show_custom_calls(explanation)
     calls = sum(item.count for item in explanation.operators)
     print(
         f"{len(explanation.operators)} operators, {calls} calls, {len(explanation.unsupported)} unsupported"
@@ -163,3 +175,12 @@ def _show_explanation(explanation: Explanation) -> None:
     print("option sets, the first that compiles is used: " + " | ".join(explanation.ladder))
     for note in explanation.notes:
         print(f"note: {note}")
+
+
+def _show_custom_calls(explanation: Explanation) -> None:
+    """Which lowering each call of a custom operator got, and why not a better one."""
+    table = Table("custom operator", "calls", "lowering", "passed over", "first used at")
+    for choice, count in explanation.custom_calls.items():
+        passed_over = "; ".join(f"{title}: {reason}" for title, reason in choice.passed_over)
+        table.add_row(choice.operator, str(count), choice.lowering, passed_over, choice.line or "")
+    _console().print(table)

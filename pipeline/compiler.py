@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +19,7 @@ from pipeline.runtime.manifest import WEIGHTS_SCOPE, Manifest, TensorSpec, Weigh
 from pipeline.runtime.tensors import to_numpy
 
 from . import child, reproducer
+from .custom_calls import CustomLowerings, lowering_notes
 from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
 from .probe import find_unsupported, has_unknown
@@ -39,6 +40,8 @@ _ALWAYS = (
     "--iree-vm-bytecode-module-strip-source-map=true",
     "--iree-vm-bytecode-module-strip-debug-ops=true",
     "--iree-opt-strip-assertions=false",
+    # Object files of kernels lie beside the module.
+    "--iree-hal-executable-object-search-path=.",
 )
 
 
@@ -47,17 +50,24 @@ class Options:
     """How to compile; the same for Python and the command line.
 
     weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
+    lowerings: custom operator -> the lowering it must get, by its title, or "meaning".
     print_after: stages or passes whose IR to print. dump_dir: folder for the IR after every pass.
     """
 
     targets: tuple[Target, ...]
     weights: str = "auto"
     iree_args: tuple[str, ...] = ()
+    lowerings: Mapping[str, str] = field(default_factory=dict)
     print_after: tuple[str, ...] = ()
     dump_dir: Path | None = None
     limits: child.Limits = field(default_factory=child.Limits)
     on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
     on_print: Callable[[str, str], None] = lambda name, text: None
+
+    @property
+    def custom_lowerings(self) -> CustomLowerings:
+        """What capture must know to lower custom operators."""
+        return CustomLowerings(tuple(target.device for target in self.targets), self.lowerings)
 
 
 def compile_program(program: Program, options: Options) -> Artifact:
@@ -194,13 +204,24 @@ class _Build:
 
     def _make_iree_module(self, step: Step) -> None:
         manifest = self._manifest(step)
-        job = {"task": "iree", "manifest": manifest.to_json()}
+        job = {"task": "iree", "manifest": manifest.to_json(), "definitions": self._definitions(step)}
         with self._timed("iree"):
             result = child.run_job(self._folder, job, self._options.limits)
             if isinstance(result, child.Outcome):
                 raise InternalError(
                     f"making the IREE module failed: {result.problem}\n{_tail(result.output)}"
                 )
+            if "refused" in result:
+                raise InputError(result["refused"])
+
+    def _definitions(self, step: Step) -> list[dict[str, str]]:
+        """What defines the functions that custom operators became, for the targets of `step`."""
+        target = step.targets[0]
+        return [
+            {"symbol": item.symbol, "of": item.title, "text": item.in_linalg(target, self._folder)}
+            for item in self._program.definitions.values()
+            if item.lowering.form != "torch"
+        ]
 
     def _manifest(self, step: Step) -> Manifest:
         limits = self._options.limits
@@ -212,7 +233,11 @@ class _Build:
             name: replace(entry.signature, example=_example(self._program.examples[name]))
             for name, entry in self._program.entries.items()
         }
-        notes = [*self._program.notes, *(t.note for t in self._options.targets if t.note)]
+        notes = [
+            *self._program.notes,
+            *lowering_notes(self._program.choices),
+            *(target.note for target in self._options.targets if target.note),
+        ]
         return Manifest(
             versions=_versions(),
             targets=tuple(targets),

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from . import child
+from .custom_calls import Choice
 from .importer import import_program
 from .probe import Probed, probe
 from .program import Program
@@ -21,10 +22,12 @@ class Explanation:
     """What compiling would meet.
 
     operators: after capture and decomposition, the unsupported ones first.
+    custom_calls: what calls of custom operators get, with the number of calls.
     weights_bytes, state: what the artifact will hold. ladder: option sets that will be tried, in order.
     """
 
     operators: list[Probed]
+    custom_calls: Counter[Choice]
     weights_bytes: int
     state: list[str]
     ladder: list[str]
@@ -47,6 +50,7 @@ def explain_program(program: Program, targets: tuple[Target, ...], limits: child
     tensors = [*program.weights.values(), *program.state.values()]
     return Explanation(
         operators=operators,
+        custom_calls=Counter(program.choices),
         weights_bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
         state=list(program.state),
         ladder=[rung.name for rung in combined_ladder(targets)],

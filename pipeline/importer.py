@@ -12,12 +12,15 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._pytree import tree_leaves
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import fx_importer
 
 from pipeline.runtime.tensors import to_numpy
 
+from .custom_calls import SYMBOL, bound_arguments
+from .definitions import Definitions
 from .errors import UnsupportedError
 from .program import EntryGraph, Program
 from .refusals import refused_name
@@ -34,7 +37,8 @@ def import_program(program: Program) -> ir.Module:
     torch_dialect.register_dialect(context)
     # Roles travel as `pipeline.*` argument attributes, which no dialect claims.
     context.allow_unregistered_dialects = True
-    importer = fx_importer.FxImporter(context=context, hooks=_Hooks(), graph_node_importer_cls=_NodeImporter)
+    importer = _Importer(context=context, hooks=_Hooks(), graph_node_importer_cls=_NodeImporter)
+    importer.definitions = Definitions(importer.module, program.definitions)
     importer._cc = _ContextCache(context, py_attr_tracker=importer._py_attr_tracker)
     for entry in program.entries.values():
         _import_entry(importer, entry)
@@ -56,6 +60,12 @@ def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(roles)
         updated = [ir.StringAttr.get(name) for name in entry.signature.state_outputs]
         function.attributes["pipeline.state_outputs"] = ir.ArrayAttr.get(updated)
+
+
+class _Importer(fx_importer.FxImporter):
+    """Knows the functions that calls of custom operators became."""
+
+    definitions: Definitions
 
 
 class _ContextCache(fx_importer.ContextCache):
@@ -97,6 +107,9 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
         if REASON in node.meta:
             self._stand_in(loc, node, node.meta[REASON])
             return
+        if SYMBOL in node.meta:
+            self._call(loc, node, node.meta[SYMBOL])
+            return
         try:
             super()._import_torch_op_overload(loc, node, concrete_target)
         except (NotImplementedError, TypeError, AssertionError, KeyError, ValueError) as error:
@@ -107,11 +120,9 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
 
     def _stand_in(self, loc: ir.Location, node: torch.fx.Node, reason: str) -> None:
         """``torch.operator "torch.NAME"(tensors)`` with the reason; nothing lowers it."""
-        value = node.meta.get("val")
-        values = list(value) if isinstance(value, (tuple, list)) else [value]
         operation = ir.Operation.create(
             "torch.operator",
-            results=[self._type_of(item, node) for item in values],
+            results=self._result_types(node),
             operands=[self.resolve_node_value(n) for n in node.all_input_nodes if self._has_value(n)],
             attributes={
                 "name": ir.StringAttr.get(f"torch.{refused_name(node)}"),
@@ -119,9 +130,24 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
             },
             loc=loc,
         )
-        if isinstance(value, (tuple, list)):
+        self._bind_results(node, list(operation.results))
+
+    def _call(self, loc: ir.Location, node: torch.fx.Node, symbol: str) -> None:
+        """A call of the function that the custom operator of `node` becomes, with its tensors in order."""
+        leaves = tree_leaves(list(bound_arguments(node.target, node.args, node.kwargs).values()))
+        operands = [self.resolve_node_value(leaf) for leaf in leaves if isinstance(leaf, torch.fx.Node)]
+        definitions = self.fx_importer.definitions
+        self._bind_results(node, definitions.call(symbol, operands, self._result_types(node), loc))
+
+    def _result_types(self, node: torch.fx.Node) -> list[ir.Type]:
+        value = node.meta.get("val")
+        values = list(value) if isinstance(value, (tuple, list)) else [value]
+        return [self._type_of(item, node) for item in values]
+
+    def _bind_results(self, node: torch.fx.Node, results: list[ir.Value]) -> None:
+        if isinstance(node.meta.get("val"), (tuple, list)):
             self._multi_result_nodes.add(node)
-        for i, result in enumerate(operation.results):
+        for i, result in enumerate(results):
             self.bind_node_value(node, result, i)
 
     def _has_value(self, node: torch.fx.Node) -> bool:
@@ -131,7 +157,7 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
         try:
             if isinstance(value, (int, torch.SymInt)):
                 return self._cc.torch_int_type
-            return self._cc.tensor_to_vtensor_type(value)
+            return self._cc.get_vtensor_type(value.shape, value.dtype)
         except (AttributeError, NotImplementedError, TypeError, KeyError) as error:
             line = user_line(node)
             at = f" (at {line})" if line else ""

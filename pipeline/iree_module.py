@@ -12,17 +12,21 @@ After:
     func.func @main(%x: tensor<2x4xf32>, %c: tensor<6xf32> {iree.abi.output = 1 : index})
         -> (tensor<2x4xf32>, tensor<6xf32>) { %w = util.global.load @weight_0 ... }
     func.func @initial_state() -> tensor<6xf32>
+
+The functions that calls of custom operators became get their definitions here, from their lowerings' text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
 from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCOPE
 
+from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
 
 # The names of the state that a function's last results are the new values of.
@@ -30,12 +34,16 @@ _STATE_OUTPUTS = "pipeline.state_outputs"
 _ROLES = ("input", "draw", "state", "weight")
 
 
-def to_iree_module(module: ir.Module, manifest: str) -> None:
-    """Rewrites `module` in place. manifest: JSON to embed."""
+def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mapping[str, str]] = ()) -> None:
+    """Rewrites `module` in place. manifest: JSON to embed. definitions: of the functions it only declares.
+
+    Raises DefinitionError for a definition that does not parse or has another type than its declaration.
+    """
     parameters = _Parameters()
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
-        functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+        define_functions(module, definitions)
+        functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:
             _rewrite_function(function.operation, parameters, state)
         declarations = parameters.declarations(state)

@@ -66,7 +66,8 @@ def has_unknown(module: ir.Module) -> bool:
         op.operation.name == "torch.operator"
         and "torch.quantized_decomposed." not in str(op.attributes["name"])
         for function in module.body.operations
-        for op in function.regions[0].blocks[0].operations
+        for block in function.regions[0].blocks
+        for op in block.operations
     )
 
 

@@ -14,7 +14,9 @@ from torch_mlir.dialects import torch as torch_dialect
 from .dialect_passes import pipelines
 from .stages import REASON, passes_between
 
-_NOT_OPERATORS = ("torch.constant.", "torch.prim.List", "torch.prim.Tuple", "func.", "torch.vtensor.literal")
+_CONSTANTS = ("torch.constant.", "torch.prim.List", "torch.prim.Tuple", "torch.vtensor.literal")
+# Custom operators that keep a lowering of their own are calls.
+_NOT_OPERATORS = (*_CONSTANTS, "func.", "torch.tensor_static_info_cast")
 
 
 def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -67,9 +69,10 @@ def _refusal(op: ir.Operation) -> str | None:
 
 def _operators(module: ir.Module) -> Iterator[ir.Operation]:
     for function in module.body.operations:
-        for op in function.regions[0].blocks[0].operations:
-            if not op.operation.name.startswith(_NOT_OPERATORS):
-                yield op.operation
+        for block in function.regions[0].blocks:
+            for op in block.operations:
+                if not op.operation.name.startswith(_NOT_OPERATORS):
+                    yield op.operation
 
 
 def _frames(op: ir.Operation) -> list[list[str]]:
@@ -108,7 +111,7 @@ def _collect(op: ir.Operation, cloned: list[ir.Operation], arguments: list[ir.Va
     for operand in op.operands:
         owner = operand.owner
         owner = None if isinstance(owner, ir.Block) else owner.operation
-        if owner is not None and owner.name.startswith(_NOT_OPERATORS):
+        if owner is not None and owner.name.startswith(_CONSTANTS):
             if owner not in cloned:
                 _collect(owner, cloned, arguments)
                 cloned.append(owner)

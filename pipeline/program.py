@@ -10,6 +10,8 @@ import torch
 from pipeline.runtime.dims import Bounds
 from pipeline.runtime.manifest import EntryPoint
 
+from .custom_calls import Choice, Definition
+
 Role = Literal["input", "draw", "state", "weight"]
 
 
@@ -44,6 +46,7 @@ class Program:
     state: buffers that some entry point updates, with their value at capture.
     dimensions: bounds of each dynamic symbol.
     examples: the example inputs per entry point, flat, as given by the user.
+    definitions: functions that calls of custom operators became, by symbol. choices: what each such call got.
     """
 
     entries: dict[str, EntryGraph]
@@ -52,3 +55,5 @@ class Program:
     dimensions: dict[str, Bounds]
     examples: dict[str, list[Any]]
     notes: list[str] = field(default_factory=list)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    choices: list[Choice] = field(default_factory=list)

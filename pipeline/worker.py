@@ -86,13 +86,17 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     """linalg to the IREE module, with the manifest inside."""
     from iree.compiler import ir
 
+    from pipeline.function_definitions import DefinitionError
     from pipeline.iree_module import to_iree_module
 
     start = time.perf_counter()
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
-        to_iree_module(module, job["manifest"])
+        try:
+            to_iree_module(module, job["manifest"], job["definitions"])
+        except DefinitionError as error:
+            return {"refused": str(error)}
         module.operation.verify()
         # Locations hold paths of this machine, and would reach the artifact.
         text = module.operation.get_asm(enable_debug_info=False)

@@ -34,11 +34,12 @@ def lowering(model: str, rounds: int) -> None:
     from pipeline.model_file import load_model
 
     loaded = load_model(model)
+    options = compile_options()
     for _ in range(rounds):
         start = time.perf_counter()
-        program = capture_checked(loaded.model, loaded.entries)
+        program = capture_checked(loaded.model, loaded.entries, options)
         captured = time.perf_counter()
-        lower(program, compile_options())
+        lower(program, options)
         end = time.perf_counter()
         parts = f"capture {captured - start:.2f} s, import and lower {end - captured:.2f} s"
         print(f"{model}: {parts}, together {end - start:.2f} s")

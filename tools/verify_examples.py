@@ -71,7 +71,8 @@ def _measure(path: Path, rounds: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     loaded = load_model(str(path))
     start = time.perf_counter()
-    artifact = compile_program(capture_checked(loaded.model, loaded.entries), compile_options("cpu"))
+    options = compile_options("cpu")
+    artifact = compile_program(capture_checked(loaded.model, loaded.entries, options), options)
     seconds = time.perf_counter() - start
     found = verify(loaded.model, loaded.entries, Executable(artifact))
     call, eager = _times(loaded.model, loaded.entries, Executable(artifact, device="local-sync"), rounds)

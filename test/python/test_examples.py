@@ -50,7 +50,8 @@ def small(name):
 @functools.cache
 def compiled(name):
     model, entries = small(name)
-    artifact = compile_program(capture_checked(model, entries), compile_options("cpu"))
+    options = compile_options("cpu")
+    artifact = compile_program(capture_checked(model, entries, options), options)
     return model, entries, Executable(artifact)
 
 

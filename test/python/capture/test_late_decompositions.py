@@ -6,7 +6,7 @@ from torch import nn
 from torch.export import Dim
 
 import pipeline
-from pipeline import late_decompositions
+from pipeline import inlining, late_decompositions
 from pipeline.capture import capture
 from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.entry_points import EntrySpec
@@ -39,8 +39,8 @@ def test_every_late_operator_is_in_the_table() -> None:
 
 def test_each_distinct_call_is_traced_once(spec: EntrySpec, monkeypatch: pytest.MonkeyPatch) -> None:
     traced: list[object] = []
-    trace = late_decompositions._trace
-    monkeypatch.setattr(late_decompositions, "_trace", lambda *a: traced.append(a[0]) or trace(*a))
+    trace = inlining.Inliner._trace
+    monkeypatch.setattr(inlining.Inliner, "_trace", lambda *a: traced.append(a[1]) or trace(*a))
     program = capture(Layers().eval(), {"main": spec})
     nodes = list(program.entries["main"].module.graph.nodes)
     left = {str(node.target) for node in nodes} & set(late_decompositions.LATE)

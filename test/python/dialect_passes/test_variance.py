@@ -56,5 +56,6 @@ def test_statistics_stay_in_the_dtype_of_the_input():
     from pipeline.api import capture_checked, compile_options, entry_specs
     from pipeline.compiler import emit
 
-    program = capture_checked(model, entry_specs((torch.randn(4, 8),), None, None, None))
-    assert "f64" not in emit(program, compile_options(), "linalg")
+    options = compile_options()
+    program = capture_checked(model, entry_specs((torch.randn(4, 8),), None, None, None), options)
+    assert "f64" not in emit(program, options, "linalg")

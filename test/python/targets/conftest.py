@@ -33,6 +33,10 @@ def small_example():
 @pytest.fixture(scope="session")
 def build():
     """Compiles a model with its entry points into an artifact; needs no device."""
-    return lambda model, entries, target, **options: compile_program(
-        capture_checked(model, entries), compile_options(target, **options)
-    )
+
+
+    def compile_for(model, entries, target, **options):
+        settings = compile_options(target, **options)
+        return compile_program(capture_checked(model, entries, settings), settings)
+
+    return compile_for

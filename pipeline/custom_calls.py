@@ -1,0 +1,252 @@
+"""Which lowering each call of a custom operator (`pipeline.op`) gets, decided when it is captured.
+
+In order of preference: a native kernel given for the target, a lowering function, and else the operator's
+meaning, inlined here as any decomposition. A call that keeps its operator becomes a call of a function whose
+definition its lowering writes once the target is known (see `pipeline.importer`, `pipeline.iree_module`).
+
+Before:  %y = mylib.swiglu(%x, %gate, 7.0)
+After:   the same, marked with the symbol of its definition; or, without a lowering for it:
+         %s = aten.sigmoid(%x) ...
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch._higher_order_ops.auto_functionalize import get_mutable_args, read_view_information_from_args
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from .dialect_passes.custom_operators import CallTypes, CustomOp, Lowering, TensorType, find
+from .errors import InputError
+from .inlining import Inliner, Table
+from .source_lines import user_line
+from .targets.target import Target
+
+SYMBOL = "pipeline.call"
+"""Key in an FX node's meta: the symbol of the function that the call becomes."""
+
+MEANING = "meaning"
+"""Name, among an operator's lowerings, of its meaning inlined."""
+
+_FORMS = ("native", "linalg", "torch")
+_MUTABLE = "it changes its arguments, which kernels and lowerings do not"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function that calls of one operator with the same types and constants become."""
+
+    symbol: str
+    operator: str
+    lowering: Lowering
+    types: CallTypes
+
+    @property
+    def title(self) -> str:
+        """Names operator and lowering, for messages."""
+        return f"{self.operator}: {self.lowering.title}"
+
+    def in_torch_dialect(self) -> str:
+        """The definition by a lowering of the form "torch", which is the same for every target."""
+        return self.lowering.define(self.symbol, self.types, None, None)
+
+    def in_linalg(self, target: Target, folder: Path) -> str:
+        """The definition by any other lowering, for `target`; what it needs is put into `folder`."""
+        return self.lowering.define(self.symbol, self.types, target, folder)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one call got. passed_over: each better lowering's title and why it does not take the call."""
+
+    operator: str
+    lowering: str
+    passed_over: tuple[tuple[str, str], ...]
+    line: str | None
+
+
+def lowering_notes(choices: Sequence[Choice]) -> list[str]:
+    """What the artifact says of its custom operators: those with lowerings of their own, and what each got."""
+    counts = Counter((c.operator, c.lowering, c.passed_over) for c in choices)
+    notes = []
+    for (operator, lowering, passed_over), count in counts.items():
+        if passed_over or lowering != MEANING:
+            reasons = "".join(f"; not {title}: {reason}" for title, reason in passed_over)
+            notes.append(f"{operator}: {lowering}, {count} call{'s' if count > 1 else ''}{reasons}")
+    return notes
+
+
+@dataclass(frozen=True)
+class CustomLowerings:
+    """How custom operators are lowered.
+
+    devices: of all targets. forced: operator name -> title of the lowering to take, or "meaning".
+    """
+
+    devices: tuple[str, ...] = ("cpu",)
+    forced: Mapping[str, str] = field(default_factory=dict)
+
+
+class CustomCalls:
+    """Decides about the custom operators of a program, entry point by entry point.
+
+    definitions: symbol -> what to define. choices: one per call, for `pipeline explain`.
+    """
+
+    def __init__(self, settings: CustomLowerings, table: Table) -> None:
+        self._settings = settings
+        self._table = table
+        self.definitions: dict[str, Definition] = {}
+        self.choices: list[Choice] = []
+
+    def lower(self, module: GraphModule) -> None:
+        """Marks or inlines every call in `module`. Raises InputError for a declaration that contradicts itself."""
+        inliner = Inliner(module, self._table)
+        waiting = list(module.graph.nodes)
+        while waiting:
+            node = waiting.pop()
+            if node.op == "call_function" and (op := _custom_op(node)) is not None:
+                waiting += self._lower_call(node, op, inliner)
+        inliner.finish()
+
+    def _lower_call(self, node: Node, op: CustomOp, inliner: Inliner) -> list[Node]:
+        """The nodes to look at next: a meaning may use custom operators itself."""
+        if node.target is not op.overload:
+            self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in op.lowerings])
+            return inliner.inline(node, lambda _, **kwargs: _functional(op, kwargs))
+        args, kwargs = _values(node)
+        if problem := op.call_problem(args, kwargs):
+            raise InputError(f"{op.name}{_at(node)}: {problem}")
+        types = _call_types(bound_arguments(op.overload, args, kwargs), node.meta["val"])
+        lowering, passed_over = self._choose(op, types)
+        self._note(op, node, lowering, passed_over)
+        if lowering is None:
+            return inliner.inline(node, op.meaning)
+        node.meta[SYMBOL] = self._symbol(op, lowering, types)
+        return []
+
+    def _choose(self, op: CustomOp, types: CallTypes) -> tuple[Lowering | None, list[tuple[str, str]]]:
+        forced = self._settings.forced.get(op.name)
+        passed_over = []
+        for lowering in sorted(op.lowerings, key=lambda item: _FORMS.index(item.form)):
+            refusal = self._refusal(lowering, types, forced)
+            if refusal is None:
+                return lowering, passed_over
+            passed_over.append((lowering.title, refusal))
+        if forced not in (None, MEANING):
+            reasons = dict(passed_over).get(forced, "it has no such lowering")
+            raise InputError(f"{op.name}: the lowering '{forced}' cannot be used here: {reasons}")
+        return None, passed_over
+
+    def _refusal(self, lowering: Lowering, types: CallTypes, forced: str | None) -> str | None:
+        devices = self._settings.devices
+        if forced is not None and lowering.title != forced:
+            return f"'{forced}' is asked for"
+        missing = [device for device in devices if device not in lowering.targets]
+        if missing:
+            return f"it is not for {', '.join(missing)}"
+        if lowering.form == "native" and len(devices) > 1:
+            return "an artifact for several devices shares one program, and this kernel is for one of them"
+        symbolic = [name for name, value in types.arguments.items() if isinstance(value, torch.SymInt)]
+        if symbolic:
+            return f"the argument {symbolic[0]} is known only when the program runs"
+        return lowering.refuses(types)
+
+    def _symbol(self, op: CustomOp, lowering: Lowering, types: CallTypes) -> str:
+        for known in self.definitions.values():
+            if known.lowering is lowering and known.types == types:
+                return known.symbol
+        symbol = f"{op.name.replace('::', '.')}_{len(self.definitions)}"
+        self.definitions[symbol] = Definition(symbol, op.name, lowering, types)
+        return symbol
+
+    def _note(
+        self, op: CustomOp, node: Node, lowering: Lowering | None, passed_over: Sequence[tuple[str, str]]
+    ) -> None:
+        title = MEANING if lowering is None else lowering.title
+        self.choices.append(Choice(op.name, title, tuple(passed_over), user_line(node)))
+
+
+def _custom_op(node: Node) -> CustomOp | None:
+    """The declared operator that `node` calls, also through the wrapper that export puts around mutable ones."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() == "auto_functionalized_v2":
+        target = node.args[0]
+    return find(target) if isinstance(target, torch._ops.OpOverload) else None
+
+
+def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])  # type: ignore[return-value]
+
+
+def bound_arguments(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by parameter name, in the schema's order, defaults filled in."""
+    parameters = overload._schema.arguments
+    given = dict(zip((parameter.name for parameter in parameters), args, strict=False)) | dict(kwargs)
+    return {p.name: given.get(p.name, p.default_value) for p in parameters}
+
+
+def _call_types(arguments: Mapping[str, Any], results: Any) -> CallTypes:
+    values = results if isinstance(results, (tuple, list)) else (results,)
+    return CallTypes(
+        {name: _type_of(value) for name, value in arguments.items()},
+        tuple(_tensor_type(value) for value in values),
+    )
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _tensor_type(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_type_of(item) for item in value)
+    return value
+
+
+def _tensor_type(tensor: torch.Tensor) -> TensorType:
+    return TensorType(tuple(_size(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+def _size(size: Any) -> int | None:
+    """The importer prints a symbol with a constant value as that constant too."""
+    if isinstance(size, torch.SymInt):
+        expression = sympy.sympify(size.node.expr)
+        return int(expression) if expression.is_Integer else None
+    return int(size)
+
+
+def _functional(op: CustomOp, kwargs: Mapping[str, Any]) -> Any:
+    """The meaning of a call that changes its arguments, as a function to results and then new values of them.
+
+    kwargs: of export's wrapper, which says of each argument that changes which tensor (base) it is a view of.
+    """
+    tensors, spec = tree_flatten(dict(kwargs))
+    places = [i for i, leaf in enumerate(tensors) if isinstance(leaf, torch.Tensor)]
+
+    def call(*values: torch.Tensor) -> Any:
+        filled = dict(enumerate(tensors)) | dict(zip(places, values, strict=True))
+        return _on_copies(op, tree_unflatten(list(filled.values()), spec))
+
+    changing = make_fx(call)(*(tensors[i] for i in places))
+    return torch.func.functionalize(changing)(*(tensors[i] for i in places))
+
+
+def _on_copies(op: CustomOp, kwargs: dict[str, Any]) -> Any:
+    bases = [base.clone() for base in kwargs.pop("_all_bases")]
+    names, types = get_mutable_args(op.overload)
+    views = read_view_information_from_args(names, types, kwargs, bases)
+    changed = {name: tree_map(lambda view: view.regenerate_view(bases), views[name]) for name in names}
+    results = op.meaning(**(kwargs | changed))
+    return (*results, *bases) if isinstance(results, (tuple, list)) else (results, *bases)
+
+
+def _at(node: Node) -> str:
+    line = user_line(node)
+    return f" (called at {line})" if line else ""
