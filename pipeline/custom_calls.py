@@ -24,11 +24,13 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from .dialect_passes.custom_operators import CallTypes, CustomOp, Lowering, TensorType, find
+from .dialect_passes.custom_operators.call_types import CallTypes, TensorType
+from .dialect_passes.custom_operators.declaration import CustomOp
+from .dialect_passes.custom_operators.lowering import Lowering, TargetLike
+from .dialect_passes.custom_operators.registry import find
 from .errors import InputError
 from .inlining import Inliner, Table
 from .source_lines import user_line
-from .targets.target import Target
 
 SYMBOL = "pipeline.call"
 """Key in an FX node's meta: the symbol of the function that the call becomes."""
@@ -58,7 +60,7 @@ class Definition:
         """The definition by a lowering of the form "torch", which is the same for every target."""
         return self.lowering.define(self.symbol, self.types, None, None)
 
-    def in_linalg(self, target: Target, folder: Path) -> str:
+    def in_linalg(self, target: TargetLike, folder: Path) -> str:
         """The definition by any other lowering, for `target`; what it needs is put into `folder`."""
         return self.lowering.define(self.symbol, self.types, target, folder)
 
@@ -123,8 +125,6 @@ class CustomCalls:
             self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in op.lowerings])
             return inliner.inline(node, lambda _, **kwargs: _functional(op, kwargs))
         args, kwargs = _values(node)
-        if problem := op.call_problem(args, kwargs):
-            raise InputError(f"{op.name}{_at(node)}: {problem}")
         types = _call_types(bound_arguments(op.overload, args, kwargs), node.meta["val"])
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)
@@ -245,8 +245,3 @@ def _on_copies(op: CustomOp, kwargs: dict[str, Any]) -> Any:
     changed = {name: tree_map(lambda view: view.regenerate_view(bases), views[name]) for name in names}
     results = op.meaning(**(kwargs | changed))
     return (*results, *bases) if isinstance(results, (tuple, list)) else (results, *bases)
-
-
-def _at(node: Node) -> str:
-    line = user_line(node)
-    return f" (called at {line})" if line else ""
