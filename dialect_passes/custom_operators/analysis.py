@@ -59,14 +59,14 @@ class Analyses:
 
 _Facts = tuple[tuple[int, ...], torch.dtype, torch.device, bool]
 
-Kind = tuple[tuple[_Facts, ...], str, Any]
-"""What tells kinds of calls apart: the tensors' shapes, dtypes, devices and whether they require a gradient, the
-other arguments, and torch.autocast."""
+Kind = tuple[tuple[_Facts, ...], str]
+"""What tells kinds of calls apart: the tensors' shapes, dtypes, devices and whether they require a gradient, and
+the other arguments."""
 
 
 def kind(call: Call, tensors: Sequence[Tensor]) -> Kind:
     """The kind of a call."""
-    return tuple(_facts(tensor) for tensor in tensors), repr(call.template), call.autocast
+    return tuple(_facts(tensor) for tensor in tensors), repr(call.template)
 
 
 def _facts(tensor: Tensor) -> _Facts:
@@ -93,7 +93,7 @@ class _NotesRandomness(TorchDispatchMode):
 
 def _analyse(op: CustomOp, call: Call, facts: Sequence[_Facts]) -> Analysis | None:
     try:
-        with FakeTensorMode(), call.same_precision(), torch.enable_grad():
+        with FakeTensorMode(), torch.enable_grad():
             tensors = [
                 torch.empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
                 for shape, dtype, device, requires_grad in facts

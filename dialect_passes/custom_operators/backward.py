@@ -72,15 +72,9 @@ def no_gradient(op: CustomOp) -> GradientError:
     )
 
 
-def save(
-    ctx: Any, run: Run, tensors: Sequence[Tensor], outputs: Sequence[Tensor], kept: Sequence[bool]
-) -> None:
-    """Keeps for `run` what backward needs: the arguments' tensors; for one written by hand, those it takes.
-
-    kept: of each tensor among the results and the changed arguments, whether it has a gradient.
-    """
-    ctx.run_, ctx.kept = run, tuple(kept)
-    ctx.outputs = len(outputs)
+def save(ctx: Any, run: Run, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """Keeps for `run` what backward needs: the arguments' tensors; for one written by hand, those it takes."""
+    ctx.run = run
     hand = run.op.written_backward
     if run.op.gradient == "none":
         return
@@ -90,33 +84,21 @@ def save(
         return
     # The shapes of the others are still wanted, to check the gradients.
     ctx.shapes = [tensor.shape for tensor in tensors]
-    numbers = filled(run.call.template, range(len(tensors)))
-    taken = [
-        value
-        for argument, value in zip(run.op.schema.arguments, numbers, strict=True)
-        if argument.holds_tensors and argument.name in hand.names
-    ]
+    numbered = zip(run.op.schema.arguments, filled(run.call.template, range(len(tensors))), strict=True)
+    taken = [value for argument, value in numbered if argument.holds_tensors and argument.name in hand.names]
     ctx.taken = [number for number in _flat(taken) if number is not None]
     ctx.save_for_backward(*(tensors[number] for number in ctx.taken), *(outputs if hand.output else ()))
 
 
 def run(ctx: Any, grads: Gradients) -> Gradients:
     """The gradients of the arguments' tensors; None where there is none."""
-    run: Run = ctx.run_
+    run: Run = ctx.run
     if run.op.gradient == "none":
         raise no_gradient(run.op)
-    needs = ctx.needs_input_grad[1:]
     saved = unwrap_dead_wrappers(ctx.saved_tensors)
-    with run.call.same_precision():
-        if run.op.written_backward is None:
-            return _derived(run, saved, needs, _of_outcomes(ctx, grads))
-        return _by_hand(ctx, run.op.written_backward, saved, grads)
-
-
-def _of_outcomes(ctx: Any, grads: Gradients) -> Gradients:
-    """The gradients of the results' tensors and of all changed arguments, from those of the function's outputs."""
-    changed = iter(grads[ctx.outputs :])
-    return [*grads[: ctx.outputs], *(next(changed) if keep else None for keep in ctx.kept[ctx.outputs :])]
+    if run.op.written_backward is None:
+        return _derived(run, saved, ctx.needs_input_grad[1:], grads)
+    return _by_hand(ctx, run.op.written_backward, saved, grads)
 
 
 def _derived(run: Run, saved: Sequence[Tensor], needs: Sequence[bool], grads: Gradients) -> Gradients:
@@ -135,30 +117,38 @@ def pull_back(
 ) -> Gradients:
     """The gradients of `primals` from those of the results of `function`; None for those it does not depend on.
 
-    torch.func.vjp would give zeros there, where autograd gives none: an optimizer treats them differently. Its level
-    is what separates the primals from each other and from the surrounding graph, to any order of differentiation.
+    (torch.func.vjp gives zeros there, which an optimizer treats differently.)
     """
+    if not torch.is_grad_enabled() and torch._C._functorch.peek_interpreter_stack() is None:
+        with torch.enable_grad():
+            inner = [primal.detach().requires_grad_() for primal in primals]
+            return _gradients(function(*inner), inner, grads, again=False)
     used: list[bool] = []
 
     def differentiate(*inner: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        results = function(*inner)
-        pairs = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None and r.requires_grad]
-        found: Gradients = [None] * len(inner)
-        if pairs:
-            outputs, cotangents = zip(*pairs, strict=True)
-            found = torch.autograd.grad(outputs, inner, cotangents, create_graph=True, allow_unused=True)
+        found = _gradients(function(*inner), inner, grads, again=True)
         used.extend(grad is not None for grad in found)
-        return [tensor for tensor in results if tensor.requires_grad] or list(inner), [
-            g for g in found if g is not None
-        ]
+        return list(inner), [grad for grad in found if grad is not None]
 
+    # The level of vjp is what tells the primals from each other and from the graph around them, to any order.
     _, _, found = torch.func.vjp(differentiate, *primals, has_aux=True)
     rest = iter(found)
     return [next(rest) if use else None for use in used]
 
 
+def _gradients(
+    results: Sequence[Tensor], inputs: Sequence[Tensor], grads: Gradients, *, again: bool
+) -> Gradients:
+    """torch.autograd.grad for the results that have a gradient. again: whether it is to be differentiated."""
+    pairs = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None and r.requires_grad]
+    if not pairs:
+        return [None] * len(inputs)
+    outputs, cotangents = zip(*pairs, strict=True)
+    return torch.autograd.grad(outputs, inputs, cotangents, create_graph=again, allow_unused=True)
+
+
 def _by_hand(ctx: Any, hand: WrittenBackward, saved: Sequence[Tensor], grads: Gradients) -> Gradients:
-    run: Run = ctx.run_
+    run: Run = ctx.run
     schema = run.op.schema
     tensors: list[Tensor | None] = [None] * len(ctx.shapes)
     for number, tensor in zip(ctx.taken, saved, strict=False):

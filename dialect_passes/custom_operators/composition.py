@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .results import checked, owned, tensors_in
+from .results import checked, map_tensors, owned, tensors_in
 
 if TYPE_CHECKING:
     from .declaration import CustomOp
@@ -27,42 +27,18 @@ _SLOT = _Slot()
 
 
 @dataclass(frozen=True)
-class Autocast:
-    """The state of torch.autocast on one device type, kept so that backward computes what forward did."""
-
-    device: str
-    enabled: bool
-    dtype: torch.dtype
-
-    @classmethod
-    def now(cls, device: str) -> Autocast | None:
-        """The present state; None for devices without autocast."""
-        if not torch.amp.is_autocast_available(device):
-            return None
-        return cls(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-
-
-@dataclass(frozen=True)
 class Call:
     """What a call says besides its tensors: every argument's value in order, with slots for the tensors."""
 
     template: list[Any]
-    autocast: Autocast | None
 
     @classmethod
-    def of(cls, values: Sequence[Any], tensors: Sequence[Tensor]) -> Call:
-        device = tensors[0].device.type if tensors else "cpu"
-        return cls([with_slots(value) for value in values], Autocast.now(device))
+    def of(cls, values: Sequence[Any]) -> Call:
+        return cls([with_slots(value) for value in values])
 
     def values(self, tensors: Iterable[Tensor]) -> list[Any]:
         """The arguments' values, with these tensors in the slots."""
         return filled(self.template, tensors)
-
-    def same_precision(self) -> contextlib.AbstractContextManager[Any]:
-        """torch.autocast as it was when the call was made."""
-        if self.autocast is None or self.autocast == Autocast.now(self.autocast.device):
-            return contextlib.nullcontext()
-        return torch.autocast(self.autocast.device, self.autocast.dtype, self.autocast.enabled)
 
 
 def with_slots(value: Any) -> Any:
@@ -84,17 +60,24 @@ def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def results(op: CustomOp, values: Sequence[Any]) -> list[Any]:
-    """The meaning's results for the arguments' values, as declared; views stay views.
+    """The meaning's results for the arguments' values, contiguous and in memory of their own.
 
-    Arguments named in mutates_args are changed. Raises MeaningError.
+    Arguments named in mutates_args are changed. Raises MeaningError where the results are not as declared.
     """
     args, kwargs = op.schema.split(values)
-    return checked(op.name, op.schema, op.meaning(*args, **kwargs))
+    with own_precision(values):
+        return owned(checked(op.name, op.schema, op.meaning(*args, **kwargs)), list(values))
 
 
-def owned_results(op: CustomOp, values: Sequence[Any]) -> list[Any]:
-    """`results`, contiguous and in memory of their own."""
-    return owned(results(op, values), list(values))
+def own_precision(values: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
+    """torch.autocast switched off: an operator computes in its arguments' types, as its kernels do.
+
+    Else eager, whose autocast reaches into the meaning, would differ from every compiled form, which it does not.
+    """
+    device = next((tensor.device.type for tensor in tensors_in(values)), "cpu")
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return contextlib.nullcontext()
 
 
 def functional(op: CustomOp, values: Sequence[Any]) -> list[Tensor]:
@@ -102,21 +85,18 @@ def functional(op: CustomOp, values: Sequence[Any]) -> list[Tensor]:
 
     The arguments themselves stay as they are.
     """
-    copies = [
-        _copied(value) if argument.mutated else value
-        for argument, value in zip(op.schema.arguments, values, strict=True)
-    ]
-    outcome = owned_results(op, copies)
+    copies = with_copies(op, values)
+    outcome = results(op, copies)
     return [*tensors_in(outcome), *mutated_tensors(op, copies)]
+
+
+def with_copies(op: CustomOp, values: Sequence[Any]) -> list[Any]:
+    """The values, with copies of the tensors that a call changes."""
+    pairs = zip(op.schema.arguments, values, strict=True)
+    return [map_tensors(torch.clone, value) if argument.mutated else value for argument, value in pairs]
 
 
 def mutated_tensors(op: CustomOp, values: Sequence[Any]) -> list[Tensor]:
     """The tensors among the values that a call changes."""
     pairs = zip(op.schema.arguments, values, strict=True)
     return list(tensors_in([value for argument, value in pairs if argument.mutated]))
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.clone()
-    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -105,7 +105,7 @@ class CustomOp:
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         """The eager kernel for devices that have none of their own: the meaning."""
         values = self.schema.bind(args, kwargs)
-        return results.packed(self.schema, composition.owned_results(self, values))
+        return results.packed(self.schema, composition.results(self, values))
 
     def retire(self, successor: CustomOp) -> None:
         """Takes the operator out of torch; calls of this object reach its successor from now on."""

@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from . import composition
 from .errors import DeclarationError
-from .results import blank, checked, map_tensors, packed
+from .results import blank, checked, packed
 
 if TYPE_CHECKING:
     from .declaration import CustomOp
@@ -27,12 +26,9 @@ def fake_kernel(op: CustomOp) -> Callable[..., Any]:
 
 def _results(op: CustomOp, function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
     """What `function` gives back, called with copies of the arguments that the operator changes."""
-    pairs = zip(op.schema.arguments, values, strict=True)
-    copies = [
-        map_tensors(torch.empty_like, value) if argument.mutated else value for argument, value in pairs
-    ]
-    args, kwargs = op.schema.split(copies)
-    return checked(op.name, op.schema, function(*args, **kwargs))
+    args, kwargs = op.schema.split(composition.with_copies(op, values))
+    with composition.own_precision(values):
+        return checked(op.name, op.schema, function(*args, **kwargs))
 
 
 def check_fake(op: CustomOp, function: Callable[..., Any]) -> None:

@@ -47,7 +47,7 @@ def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
             return _composition(op, values)
         if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
             return _below(op, keyset, values)
-        return _differentiated(op, function, keyset, values, tensors)
+        return _differentiated(op, function, keyset, values)
 
     return kernel
 
@@ -58,7 +58,7 @@ def batching_kernel(op: CustomOp) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         values = op.schema.bind(args, kwargs)
         if any(_C._functorch.is_batchedtensor(tensor) for tensor in tensors_in(values)):
-            return packed(op.schema, composition.owned_results(op, values))
+            return packed(op.schema, composition.results(op, values))
         with _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.FuncTorchBatched)):
             return op.overload(*args, **kwargs)
 
@@ -69,7 +69,7 @@ def _composition(op: CustomOp, values: Sequence[Any]) -> Any:
     """The meaning in place of the operator."""
     if op.gradient == "none":
         raise backward.no_gradient(op)
-    return packed(op.schema, composition.owned_results(op, values))
+    return packed(op.schema, composition.results(op, values))
 
 
 def _below(op: CustomOp, keyset: Any, values: Sequence[Any]) -> Any:
@@ -79,17 +79,19 @@ def _below(op: CustomOp, keyset: Any, values: Sequence[Any]) -> Any:
         return op.overload.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
 
 
-def _differentiated(
-    op: CustomOp, function: Any, keyset: Any, values: list[Any], tensors: list[Tensor]
-) -> Any:
+def _differentiated(op: CustomOp, function: Any, keyset: Any, values: list[Any]) -> Any:
     """The operator with a backward, or the meaning where the operator cannot have one."""
-    call = Call.of(values, tensors)
+    # An argument that the call changes is copied first: backward needs what it held. The new value goes into it
+    # by a copy that autograd sees.
+    inputs = composition.with_copies(op, values)
+    tensors = list(tensors_in(inputs))
+    call = Call.of(inputs)
     differentiable = None
     if op.written_backward is None and op.gradient != "none":
-        key = analysis.kind(call, tensors)
-        found = op.analyses.of(op, call, key)
+        kind = analysis.kind(call, tensors)
+        found = op.analyses.of(op, call, kind)
         if op.gradient == "save" and found is not None:
-            return op.saved_graphs.run(op, call, key, tensors)
+            return op.saved_graphs.run(op, Call.of(values), kind, list(tensors_in(values)))
         if found is None or not found.repeatable:
             return _composition(op, values)
         if not any(found.differentiable):
@@ -97,8 +99,11 @@ def _differentiated(
         differentiable = found.differentiable
     run = Run(op, call, keyset, differentiable)
     with enable_single_level_autograd_function():
-        outputs = function.apply(run, *tensors)
-    return packed(op.schema, filled(run.structure, outputs))
+        outputs = iter(function.apply(run, *tensors))
+    results = filled(run.structure, outputs)
+    for changed, new in zip(composition.mutated_tensors(op, values), outputs, strict=True):
+        changed.copy_(new)
+    return packed(op.schema, results)
 
 
 @dataclass
@@ -115,42 +120,27 @@ class Run:
     differentiable: tuple[bool, ...] | None
     structure: list[Any] = field(default_factory=list)
 
-    def is_differentiable(self, number: int, tensor: Tensor) -> bool:
-        """Whether outcome `number` has a gradient."""
-        floats = tensor.is_floating_point() or tensor.is_complex()
-        return floats and (self.differentiable is None or self.differentiable[number])
-
 
 class _Differentiated(_SingleLevelFunction):
     """The operator as one node of the autograd graph.
 
     It works at a single level of torch.func's transforms, as the Autograd key does: the dispatcher brings it to
-    every level in turn. Its outputs are the tensors of the results, then the changed arguments that have a gradient.
+    every level in turn. Its outputs are the tensors of the results, then the new values of changed arguments.
     """
 
     @staticmethod
     def forward(ctx: Any, run: Run, *tensors: Tensor) -> tuple[Tensor, ...]:
-        values = run.call.values(tensors)
-        changed = composition.mutated_tensors(run.op, values)
-        # Backward needs what a changed argument held before.
-        saved = [tensor.clone() if _among(tensor, changed) else tensor for tensor in tensors]
+        values = composition.with_copies(run.op, run.call.values(tensors))
         outcome = _below(run.op, run.keyset, values)
         results = list(outcome) if run.op.schema.several else [outcome] if run.op.schema.results else []
         run.structure = with_slots(results)
-        outputs = list(tensors_in(results))
-        kept = [run.is_differentiable(number, tensor) for number, tensor in enumerate([*outputs, *changed])]
-        dirty = [tensor for tensor, keep in zip(changed, kept[len(outputs) :], strict=True) if keep]
-        ctx.mark_dirty(*dirty)
-        ctx.mark_non_differentiable(
-            *(tensor for tensor, keep in zip(outputs, kept[: len(outputs)], strict=True) if not keep)
-        )
-        backward.save(ctx, run, saved, outputs, kept)
-        return (*outputs, *dirty)
+        outputs = [*tensors_in(results), *composition.mutated_tensors(run.op, values)]
+        if run.differentiable is not None:
+            pairs = zip(outputs, run.differentiable, strict=True)
+            ctx.mark_non_differentiable(*(tensor for tensor, keep in pairs if not keep))
+        backward.save(ctx, run, tensors, outputs)
+        return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         return None, *backward.run(ctx, grads)
-
-
-def _among(tensor: Tensor, tensors: Sequence[Tensor]) -> bool:
-    return any(tensor is other for other in tensors)

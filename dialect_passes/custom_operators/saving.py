@@ -36,7 +36,7 @@ class SavedGraphs:
         chooses what to keep.
         """
         if _get_current_dispatch_mode_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
-            return packed(op.schema, composition.owned_results(op, call.values(tensors)))
+            return packed(op.schema, composition.results(op, call.values(tensors)))
         if key not in self._graphs:
             while len(self._graphs) >= _KEPT:
                 self._graphs.popitem(last=False)
@@ -48,7 +48,7 @@ def _partitioned(op: CustomOp, call: Call) -> Callable[..., Any]:
     """A function of a call's tensors that is traced and partitioned when first called."""
 
     def meaning(*tensors: Tensor) -> list[Any]:
-        return composition.owned_results(op, call.values(tensors))
+        return composition.results(op, call.values(tensors))
 
     return aot_function(
         meaning,
