@@ -21,6 +21,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from pipeline.dialect_passes.custom_operators.errors import CustomOperatorError
 from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.runtime import dtypes
 from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
@@ -93,7 +94,7 @@ class _Exported:
                 self.ep = self.ep.run_decompositions(early)
                 calls.lower(self.ep.graph_module)
                 decompose_late(self.ep.graph_module, late, early)
-            except InputError:
+            except (InputError, CustomOperatorError):
                 raise
             except Exception as error:
                 _refuse_mutated_constant(error)
@@ -135,6 +136,8 @@ def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec
             ep = torch.export.export(
                 model, spec.args, kwargs, dynamic_shapes=spec.dynamic_shapes, strict=False
             )
+        except CustomOperatorError:
+            raise
         except Exception as error:
             raise _capture_error(name, error) from error
         labels = dimension_labels(ep, model, spec.args, kwargs, spec.dynamic_shapes)

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pipeline.dialect_passes.custom_operators.errors import CustomOperatorError
 from pipeline.runtime import Artifact, examples, weights
 from pipeline.runtime.artifact import read_manifest
 from pipeline.runtime.manifest import WEIGHTS_SCOPE, Manifest, TensorSpec, WeightsInfo
@@ -119,7 +120,7 @@ class _Build:
         """An InternalError leaves the folder of this build behind, with a note of how to run it again."""
         try:
             yield
-        except (InputError, UnsupportedError):
+        except (InputError, UnsupportedError, CustomOperatorError):
             raise
         except InternalError as error:
             where = reproducer.keep(self._folder, str(error), self._command)
@@ -226,7 +227,8 @@ class _Build:
     def _manifest(self, step: Step) -> Manifest:
         limits = self._options.limits
         targets = [
-            {**describe(target, iree_compile(), limits), "rung": step.name, "options": list(step.options)}
+            {**describe(self._with_kernels(target), iree_compile(), limits)}
+            | {"rung": step.name, "options": list(step.options)}
             for target in step.targets
         ]
         entries = {
@@ -247,6 +249,13 @@ class _Build:
             entry_points=entries,
             notes=tuple(notes),
         )
+
+    def _with_kernels(self, target: Target) -> Target:
+        """The target with what the kernels in this artifact ask of its device beside."""
+        wanted = {
+            feature for item in self._program.definitions.values() for feature in item.features(target.device)
+        }
+        return replace(target, features=tuple(sorted({*target.features, *wanted})))
 
     def _tensors(self) -> dict[str, Any]:
         return {**self._program.weights, **self._program.state}

@@ -11,23 +11,23 @@ After:   the same, marked with the symbol of its definition; or, without a lower
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import sympy
 import torch
 from torch._higher_order_ops.auto_functionalize import get_mutable_args, read_view_information_from_args
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from .dialect_passes.custom_operators.call_types import CallTypes, TensorType
+from .dialect_passes.custom_operators.call_types import CallTypes
 from .dialect_passes.custom_operators.declaration import CustomOp
 from .dialect_passes.custom_operators.lowering import Lowering, TargetLike
 from .dialect_passes.custom_operators.registry import find
+from .dialect_passes.custom_operators.symbolic_sizes import describe_call
 from .errors import InputError
 from .inlining import Inliner, Table
 from .source_lines import user_line
@@ -63,6 +63,10 @@ class Definition:
     def in_linalg(self, target: TargetLike, folder: Path) -> str:
         """The definition by any other lowering, for `target`; what it needs is put into `folder`."""
         return self.lowering.define(self.symbol, self.types, target, folder)
+
+    def features(self, device: str) -> tuple[str, ...]:
+        """What the kernel asks of its device beyond the types of its tensors."""
+        return self.lowering.features(self.types) if device in self.lowering.targets else ()
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,22 @@ class CustomCalls:
     """
 
     def __init__(self, settings: CustomLowerings, table: Table) -> None:
+        unknown = [name for name in settings.forced if find(name) is None]
+        if unknown:
+            raise InputError(
+                f"lowerings: no operator '{unknown[0]}' is declared; import what declares it first"
+            )
         self._settings = settings
         self._table = table
         self.definitions: dict[str, Definition] = {}
         self.choices: list[Choice] = []
 
     def lower(self, module: GraphModule) -> None:
-        """Marks or inlines every call in `module`. Raises InputError for a declaration that contradicts itself."""
+        """Marks or inlines every call in `module`. Raises InputError for a lowering asked for that cannot be."""
         inliner = Inliner(module, self._table)
-        waiting = list(module.graph.nodes)
+        waiting = deque(module.graph.nodes)
         while waiting:
-            node = waiting.pop()
+            node = waiting.popleft()
             if node.op == "call_function" and (op := _custom_op(node)) is not None:
                 waiting += self._lower_call(node, op, inliner)
         inliner.finish()
@@ -122,10 +131,10 @@ class CustomCalls:
     def _lower_call(self, node: Node, op: CustomOp, inliner: Inliner) -> list[Node]:
         """The nodes to look at next: a meaning may use custom operators itself."""
         if node.target is not op.overload:
-            self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in op.lowerings])
+            self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in self._candidates(op)])
             return inliner.inline(node, lambda _, **kwargs: _functional(op, kwargs))
         args, kwargs = _values(node)
-        types = _call_types(bound_arguments(op.overload, args, kwargs), node.meta["val"])
+        types = describe_call(bound_arguments(op.overload, args, kwargs), _results(node))
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)
         if lowering is None:
@@ -136,15 +145,19 @@ class CustomCalls:
     def _choose(self, op: CustomOp, types: CallTypes) -> tuple[Lowering | None, list[tuple[str, str]]]:
         forced = self._settings.forced.get(op.name)
         passed_over = []
-        for lowering in sorted(op.lowerings, key=lambda item: _FORMS.index(item.form)):
+        for lowering in self._candidates(op):
             refusal = self._refusal(lowering, types, forced)
             if refusal is None:
                 return lowering, passed_over
             passed_over.append((lowering.title, refusal))
         if forced not in (None, MEANING):
-            reasons = dict(passed_over).get(forced, "it has no such lowering")
-            raise InputError(f"{op.name}: the lowering '{forced}' cannot be used here: {reasons}")
+            raise InputError(f"{op.name}: {_why_not(forced, passed_over)}")
         return None, passed_over
+
+    def _candidates(self, op: CustomOp) -> list[Lowering]:
+        """The lowerings for any device asked for, the preferred first."""
+        mine = [item for item in op.lowerings if set(item.targets) & set(self._settings.devices)]
+        return sorted(mine, key=lambda item: _FORMS.index(item.form))
 
     def _refusal(self, lowering: Lowering, types: CallTypes, forced: str | None) -> str | None:
         devices = self._settings.devices
@@ -153,8 +166,6 @@ class CustomCalls:
         missing = [device for device in devices if device not in lowering.targets]
         if missing:
             return f"it is not for {', '.join(missing)}"
-        if lowering.form == "native" and len(devices) > 1:
-            return "an artifact for several devices shares one program, and this kernel is for one of them"
         symbolic = [name for name, value in types.arguments.items() if isinstance(value, torch.SymInt)]
         if symbolic:
             return f"the argument {symbolic[0]} is known only when the program runs"
@@ -175,6 +186,14 @@ class CustomCalls:
         self.choices.append(Choice(op.name, title, tuple(passed_over), user_line(node)))
 
 
+def _why_not(forced: str | None, passed_over: Sequence[tuple[str, str]]) -> str:
+    reasons = dict(passed_over)
+    if forced in reasons:
+        return f"the lowering '{forced}' cannot be used here: {reasons[forced]}"
+    choices = ", ".join(f"'{title}'" for title in (*reasons, MEANING))
+    return f"it has no lowering '{forced}' for this target; choose from {choices}"
+
+
 def _custom_op(node: Node) -> CustomOp | None:
     """The declared operator that `node` calls, also through the wrapper that export puts around mutable ones."""
     target: Any = node.target
@@ -187,39 +206,16 @@ def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])  # type: ignore[return-value]
 
 
+def _results(node: Node) -> Sequence[torch.Tensor]:
+    value = node.meta["val"]
+    return value if isinstance(value, (tuple, list)) else [value]
+
+
 def bound_arguments(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by parameter name, in the schema's order, defaults filled in."""
     parameters = overload._schema.arguments
     given = dict(zip((parameter.name for parameter in parameters), args, strict=False)) | dict(kwargs)
     return {p.name: given.get(p.name, p.default_value) for p in parameters}
-
-
-def _call_types(arguments: Mapping[str, Any], results: Any) -> CallTypes:
-    values = results if isinstance(results, (tuple, list)) else (results,)
-    return CallTypes(
-        {name: _type_of(value) for name, value in arguments.items()},
-        tuple(_tensor_type(value) for value in values),
-    )
-
-
-def _type_of(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return _tensor_type(value)
-    if isinstance(value, (tuple, list)):
-        return tuple(_type_of(item) for item in value)
-    return value
-
-
-def _tensor_type(tensor: torch.Tensor) -> TensorType:
-    return TensorType(tuple(_size(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
-
-
-def _size(size: Any) -> int | None:
-    """The importer prints a symbol with a constant value as that constant too."""
-    if isinstance(size, torch.SymInt):
-        expression = sympy.sympify(size.node.expr)
-        return int(expression) if expression.is_Integer else None
-    return int(size)
 
 
 def _functional(op: CustomOp, kwargs: Mapping[str, Any]) -> Any:
