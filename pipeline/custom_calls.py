@@ -166,7 +166,7 @@ class CustomCalls:
         missing = [device for device in devices if device not in lowering.targets]
         if missing:
             return f"it is not for {', '.join(missing)}"
-        symbolic = [name for name, value in types.arguments.items() if isinstance(value, torch.SymInt)]
+        symbolic = [name for name, value in types.arguments.items() if _is_symbolic(value)]
         if symbolic:
             return f"the argument {symbolic[0]} is known only when the program runs"
         return lowering.refuses(types)
@@ -184,6 +184,12 @@ class CustomCalls:
     ) -> None:
         title = MEANING if lowering is None else lowering.title
         self.choices.append(Choice(op.name, title, tuple(passed_over), user_line(node)))
+
+
+def _is_symbolic(value: Any) -> bool:
+    """Whether a scalar, or one of a list of them, is known only when the program runs."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return any(isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) for item in values)
 
 
 def _why_not(forced: str | None, passed_over: Sequence[tuple[str, str]]) -> str:
