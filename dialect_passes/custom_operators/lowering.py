@@ -56,11 +56,12 @@ class Lowering(ABC):
         """Why it does not take this call, or None. Raises LoweringError for a broken launch function."""
 
     @abstractmethod
-    def define(self, symbol: str, call: CallTypes, target: TargetLike, folder: Path) -> str:
+    def define(self, symbol: str, call: CallTypes, target: TargetLike | None, folder: Path | None) -> str:
         """MLIR text that defines ``func.func private @symbol`` with the call's tensors, and what it needs.
 
         symbol: unique in the module; further symbols are derived from it. folder: takes object files, which the
-        text refers to by name. Raises LoweringError for source or IR that is wrong.
+        text refers to by name. target and folder are None for the form torch, whose text serves all targets.
+        Raises LoweringError for source or IR that is wrong.
         """
 
     def features(self, call: CallTypes) -> tuple[str, ...]:

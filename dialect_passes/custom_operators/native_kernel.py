@@ -76,9 +76,7 @@ class NativeKernel(Lowering):
         workgroup_size: tuple[int, int, int] | None,
     ) -> None:
         self.targets = (target,)
-        self.title = f"{(_OBJECTS if source.compiled else _LANGUAGES)[target]} kernel " + (
-            source.path.name if source.path else f"({where})"
-        )
+        self.title = _title(target, source, function, where)
         self._device = target
         self._source = source
         self._function = function
@@ -98,8 +96,9 @@ class NativeKernel(Lowering):
             return str(refused)
         return _beyond_limits(planned, self._device)
 
-    def define(self, symbol: str, call: CallTypes, target: TargetLike, folder: Path) -> str:
+    def define(self, symbol: str, call: CallTypes, target: TargetLike | None, folder: Path | None) -> str:
         """The dispatch of the kernel; its object goes into `folder`."""
+        assert target is not None and folder is not None
         try:
             planned = self._plan(call)
         except Refused as refused:
@@ -200,6 +199,15 @@ class NativeKernel(Lowering):
             if allowed is not None and tensor.dtype not in allowed:
                 return f"{name} is {tensor.dtype}; it takes {', '.join(sorted(allowed))}"
         return None
+
+
+def _title(target: str, source: Source, function: str, where: Declared) -> str:
+    """Such as ``C kernel swiglu.c:swiglu_f32``; by the launch function for a shader without a file."""
+    kind = (_OBJECTS if source.compiled else _LANGUAGES)[target]
+    file = source.path.name if source.path else ""
+    if target == "vulkan":
+        return f"{kind} kernel {file or where.function}"
+    return f"{kind} kernel {file}{':' if file else ''}{function}"
 
 
 def _beyond_limits(planned: KernelCall, device: str) -> str | None:

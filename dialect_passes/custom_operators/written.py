@@ -44,7 +44,7 @@ class WrittenLowering(Lowering):
     ) -> None:
         self.targets = tuple(targets)
         self.form = form
-        self.title = f"{form} lowering ({where})"
+        self.title = f"{form} lowering {where.function}"
         self._function = function
         self.declared = where
         self.identity = (*self.targets, form, where.function)
@@ -57,7 +57,7 @@ class WrittenLowering(Lowering):
             return str(refused)
         return None
 
-    def define(self, symbol: str, call: CallTypes, target: TargetLike, folder: Path) -> str:
+    def define(self, symbol: str, call: CallTypes, target: TargetLike | None, folder: Path | None) -> str:
         """The function @symbol with the written body."""
         try:
             return self._text(symbol, call)
@@ -70,7 +70,9 @@ class WrittenLowering(Lowering):
     def _written(self, symbol: str, call: CallTypes) -> str:
         body = self._ask(call)
         if not isinstance(body, str):
-            raise LoweringError(f"{self.title} must return the text of a function's body, not {body!r}")
+            raise LoweringError(
+                f"{self.title} ({self.declared}) must return the text of a function's body, not {body!r}"
+            )
         if self.form == "torch":
             body = _with_casts(body, call)
         arguments = ", ".join(f"%{name}: {_type(tensor, self.form)}" for name, tensor in call.tensors())
@@ -111,7 +113,9 @@ class WrittenLowering(Lowering):
         answers = answer if isinstance(answer, (list, tuple, ir.OpResultList)) else [answer]
         values = [getattr(answer, "result", answer) for answer in answers]
         if not all(isinstance(value, ir.Value) for value in values):
-            raise LoweringError(f"{self.title} must return the values of its results, not {answer!r}")
+            raise LoweringError(
+                f"{self.title} ({self.declared}) must return the values of its results, not {answer!r}"
+            )
         return values
 
     def _ask(self, *arguments: Any) -> Any:
@@ -121,7 +125,7 @@ class WrittenLowering(Lowering):
             raise
         except Exception as error:
             raise LoweringError(
-                f"{self.title}: {type(error).__name__}: {error}{failing_line(error)}"
+                f"{self.title} ({self.declared}): {type(error).__name__}: {error}{failing_line(error)}"
             ) from error
 
     def _invalid(self, error: Any, arguments: str, text: str) -> LoweringError:
@@ -130,7 +134,9 @@ class WrittenLowering(Lowering):
         message = diagnostic.message if diagnostic else str(error)
         found = re.search(r'"-":(\d+):', str(diagnostic.location)) if diagnostic else None
         line = f"\n  in: {text.splitlines()[int(found[1]) - 1].strip()}" if found else ""
-        return LoweringError(f"{self.title} made invalid IR: {message}{line}\n  its arguments: {arguments}")
+        return LoweringError(
+            f"{self.title} ({self.declared}) made invalid IR: {message}{line}\n  its arguments: {arguments}"
+        )
 
 
 def _builds(function: LoweringFunction) -> bool:
