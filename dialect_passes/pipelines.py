@@ -5,10 +5,15 @@ Running them singly costs nothing measurable and tells which pass failed, on whi
 
 from __future__ import annotations
 
+import inspect
+import shlex
 from collections.abc import Callable, Iterator
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
+
+from pipeline.shape_lib.errors import RefinementError
+from pipeline.shape_lib.importer.errors import ShapeLibraryError
 
 from .registry import PASSES, load_pass
 
@@ -20,7 +25,7 @@ Observer = Callable[[str, ir.Module], None]
 
 
 class PassError(Exception):
-    """A pass failed. name: the pass; diagnostics: what MLIR said."""
+    """A pass failed. name: the pass; diagnostics: what MLIR said. Its cause is the pass's own exception."""
 
     def __init__(self, name: str, diagnostics: str) -> None:
         super().__init__(f"{name}: {diagnostics}")
@@ -60,6 +65,7 @@ def expand(pipeline: str) -> list[str]:
 
 def _expand_one(item: str) -> list[str]:
     if pass_name(item) in PASSES:
+        _check_options(item)
         return [item]
     try:
         parsed = str(PassManager.parse(f"builtin.module({item})"))
@@ -71,9 +77,32 @@ def _expand_one(item: str) -> list[str]:
     return singles if len(singles) == 1 else [single for single in singles if single not in _LEFT_OUT]
 
 
+def _check_options(item: str) -> None:
+    known = [*inspect.signature(load_pass(pass_name(item))).parameters][1:]
+    for name in pass_options(item):
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"the pass {pass_name(item)} has no option '{name}': {has}")
+
+
 def pass_name(item: str) -> str:
     """The bare name of one pipeline item: ``cse{x=1}`` -> ``cse``, ``func.func(cse)`` stays itself."""
     return item if "(" in item else item.partition("{")[0]
+
+
+def pass_options(item: str) -> dict[str, str]:
+    """The options of one of our passes: ``refine-shapes{library=a.mlir}`` -> ``{"library": "a.mlir"}``.
+
+    Raises ValueError for what is not ``name=value``.
+    """
+    text = item.partition("{")[2].removesuffix("}")
+    options = {}
+    for option in shlex.split(text):
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise ValueError(f"'{option}' is no option of the form name=value, in '{item}'")
+        options[name.replace("-", "_")] = value
+    return options
 
 
 def names(item: str) -> Iterator[str]:
@@ -102,12 +131,14 @@ def run(
 def _run_one(module: ir.Module, item: str) -> None:
     with module.context:
         try:
-            if item in PASSES:
-                load_pass(item)(module)
+            if pass_name(item) in PASSES:
+                load_pass(pass_name(item))(module, **pass_options(item))
             else:
                 PassManager.parse(f"builtin.module({item})").run(module.operation)
         except ir.MLIRError as error:
             raise PassError(item, _diagnostics(error)) from error
+        except (RefinementError, ShapeLibraryError) as error:
+            raise PassError(item, str(error)) from error
 
 
 def _diagnostics(error: ir.MLIRError) -> str:

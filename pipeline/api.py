@@ -12,13 +12,14 @@ from torch.export import ExportedProgram
 
 from pipeline.runtime import Executable
 
-from . import child
+from . import child, shape_libraries
 from .capture import capture
 from .compiler import Options, compile_program
 from .entry_points import EntrySpec, as_args
 from .errors import InputError
 from .explanation import Explanation, explain_program
 from .program import Program
+from .shape_libraries import ShapeLibrary
 from .targets import parse_targets
 
 _WEIGHTS = ("auto", "inline", "external")
@@ -72,7 +73,7 @@ def explain(
     """
     settings = compile_options(target, **options)
     program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points), settings)
-    return explain_program(program, settings.targets, settings.limits)
+    return explain_program(program, settings.targets, settings.limits, settings.shape_libraries)
 
 
 def compile_options(
@@ -84,6 +85,7 @@ def compile_options(
     weights: str = "auto",
     iree_args: Sequence[str] = (),
     lowerings: Mapping[str, str] | None = None,
+    shape_lib: ShapeLibrary | Sequence[ShapeLibrary] | None = None,
     print_after: Sequence[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     timeout: float = child.DEFAULT_TIMEOUT,
@@ -98,6 +100,8 @@ def compile_options(
     iree_args: further iree-compile options, which win over ours.
     lowerings: custom operator ("mylib::swiglu") -> the lowering it must get, by the title that `explain`
         shows, or "meaning"; by default the best that takes each call.
+    shape_lib: shape and dtype functions for operators of yours, which come before ours: a file (Python or
+        Torch dialect), a function, or several.
     print_after, dump_dir: stages or passes whose IR to print; a folder for the IR after every pass.
     timeout, memory_limit: seconds and bytes that one compiler process may take.
     """
@@ -111,6 +115,7 @@ def compile_options(
         weights=weights,
         iree_args=tuple(iree_args),
         lowerings=dict(lowerings or {}),
+        shape_libraries=shape_libraries.read(shape_lib),
         print_after=tuple(print_after),
         dump_dir=folder,
         limits=child.Limits(timeout, memory_limit),

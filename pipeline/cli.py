@@ -20,6 +20,8 @@ _TARGET_OPTIONS = (
     click.option("--iree-arg", "iree_args", multiple=True, help="further iree-compile option; repeatable"),
     click.option("--lowering", "lowerings", multiple=True,
                  help="NAMESPACE::OPERATOR=TITLE: the lowering a custom operator must get, or meaning; repeatable"),
+    click.option("--shape-lib", multiple=True, type=click.Path(path_type=Path),
+                 help="shape and dtype functions that come before ours, .py or .mlir; repeatable"),
     click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
     click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
 )  # fmt: skip

@@ -151,7 +151,9 @@ def explain_model(model: str, options: dict[str, Any]) -> int:
     with StageDisplay() as display:
         program = _capture(loaded, settings, display)
         with display.timed("probe"):
-            explanation = explain_program(program, settings.targets, settings.limits)
+            explanation = explain_program(
+                program, settings.targets, settings.limits, settings.shape_libraries
+            )
     _show_explanation(explanation)
     return EXIT_UNSUPPORTED if explanation.unsupported else 0
 

@@ -19,12 +19,13 @@ from pipeline.runtime.artifact import read_manifest
 from pipeline.runtime.manifest import WEIGHTS_SCOPE, Manifest, TensorSpec, WeightsInfo
 from pipeline.runtime.tensors import to_numpy
 
-from . import child, reproducer
+from . import child, reproducer, shape_libraries
 from .custom_calls import CustomLowerings, lowering_notes
 from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
 from .probe import find_unsupported, has_unknown
 from .program import Program
+from .refinement_errors import from_refinement
 from .stages import STAGE_NAMES, passes_between
 from .targets.resolve import describe, fit
 from .targets.target import Step, Target, combined_ladder
@@ -52,6 +53,7 @@ class Options:
 
     weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
     lowerings: custom operator -> the lowering it must get, by its title, or "meaning".
+    shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
     print_after: stages or passes whose IR to print. dump_dir: folder for the IR after every pass.
     """
 
@@ -59,6 +61,7 @@ class Options:
     weights: str = "auto"
     iree_args: tuple[str, ...] = ()
     lowerings: Mapping[str, str] = field(default_factory=dict)
+    shape_libraries: tuple[str, ...] = ()
     print_after: tuple[str, ...] = ()
     dump_dir: Path | None = None
     limits: child.Limits = field(default_factory=child.Limits)
@@ -140,7 +143,8 @@ class _Build:
             return
         if has_unknown(module):
             self._raise_unsupported()
-        self._lower(passes_between("torch", last))
+        shape_libraries.write(self._folder, self._options.shape_libraries)
+        self._lower(passes_between("torch", last, shape_libraries.written(self._folder)))
         if last == "iree":
             self._make_iree_module(self._ladder[0])
             self._print_stage("iree")
@@ -185,6 +189,8 @@ class _Build:
 
     def _explain_failure(self, result: dict[str, Any]) -> None:
         """A pass failed: name everything unsupported, else it is our or torch-mlir's fault."""
+        if "refinement" in result:
+            raise from_refinement(result["refinement"])
         self._raise_unsupported()
         raise InternalError(
             f"the pass {result['pass']} failed in stage {result['failed']}:\n{result['diagnostics']}"

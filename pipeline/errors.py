@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pipeline.dialect_passes.custom_operators.errors import CheckError, CustomOperatorError
 from pipeline.runtime.errors import RuntimeRoomError
 
+from .shape_lib.errors import RefinementError, UnrefinedError
+from .shape_lib.importer.errors import ShapeLibraryError
+
 EXIT_MISMATCH = 1
 EXIT_USAGE = 2
 EXIT_UNSUPPORTED = 3
@@ -69,4 +72,7 @@ def exit_code(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, CheckError):
         return EXIT_MISMATCH
-    return EXIT_USAGE if isinstance(error, (RuntimeRoomError, CustomOperatorError)) else EXIT_INTERNAL
+    if isinstance(error, UnrefinedError):
+        return EXIT_UNSUPPORTED
+    wrong_input = (RuntimeRoomError, CustomOperatorError, RefinementError, ShapeLibraryError)
+    return EXIT_USAGE if isinstance(error, wrong_input) else EXIT_INTERNAL

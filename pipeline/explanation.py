@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from . import child
+from . import child, shape_libraries
 from .custom_calls import Choice
 from .importer import import_program
 from .probe import Probed, probe
@@ -39,11 +40,14 @@ class Explanation:
         return [item for item in self.operators if item.problem is not None]
 
 
-def explain_program(program: Program, targets: tuple[Target, ...], limits: child.Limits) -> Explanation:
+def explain_program(
+    program: Program, targets: tuple[Target, ...], limits: child.Limits, libraries: Sequence[str] = ()
+) -> Explanation:
     """Tries each distinct operation of the program alone, in a child process."""
     module = import_program(program)
     with tempfile.TemporaryDirectory(prefix="pipeline-") as name:
         folder = Path(name)
+        shape_libraries.write(folder, libraries)
         with (folder / "torch.mlirbc").open("wb") as file:
             module.operation.write_bytecode(file)
         operators = probe(folder, limits)

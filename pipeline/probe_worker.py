@@ -11,6 +11,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 
+from . import shape_libraries
 from .dialect_passes import pipelines
 from .stages import REASON, passes_between
 
@@ -35,6 +36,7 @@ def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[s
                 "refused": _refusal(op),
                 "frames": [],
                 "number": str(len(distinct)),
+                "libraries": shape_libraries.written(folder),
             },
         )
         counts[key] += 1
@@ -135,7 +137,7 @@ def _try(entry: dict[str, Any]) -> tuple[str | None, list[str]]:
     with context:
         module = ir.Module.parse(entry["text"])
         try:
-            for _, pipeline in passes_between("torch", "linalg"):
+            for _, pipeline in passes_between("torch", "linalg", entry["libraries"]):
                 pipelines.run(module, pipelines.expand(pipeline))
         except pipelines.PassError as error:
             return _reason(entry, error), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .shape_lib.export_pipeline import EXPORT_PIPELINE
@@ -16,12 +17,15 @@ class Stage:
     passes: str | None = None
 
 
+# Capture types everything, and nearly every decomposition does: then it costs a look at the types.
+REFINE = "refine-shapes"
+
 STAGES = (
     Stage("torch", "the captured program in the Torch dialect"),
     Stage(
         "refined",
         "the same, decomposed, with every rank and dtype known",
-        f"keep-nan-comparisons,{EXPORT_PIPELINE}",
+        f"{REFINE},keep-nan-comparisons,{EXPORT_PIPELINE},{REFINE},verify-refined",
     ),
     Stage(
         "linalg",
@@ -38,7 +42,15 @@ REASON = "pipeline.reason"
 STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 
-def passes_between(after: str, last: str) -> list[tuple[str, str]]:
-    """(stage, pass pipeline) of the dialect stages behind `after`, up to `last`."""
+def passes_between(after: str, last: str, libraries: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """(stage, pass pipeline) of the dialect stages behind `after`, up to `last`.
+
+    libraries: files of shape and dtype functions that come before ours.
+    """
     names = STAGE_NAMES[STAGE_NAMES.index(after) + 1 : STAGE_NAMES.index(last) + 1]
-    return [(stage.name, stage.passes) for stage in STAGES if stage.passes and stage.name in names]
+    refine = f"{REFINE}{{library={','.join(libraries)}}}" if libraries else REFINE
+    return [
+        (stage.name, stage.passes.replace(REFINE, refine))
+        for stage in STAGES
+        if stage.passes and stage.name in names
+    ]

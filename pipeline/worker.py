@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,13 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
                 passes = pipelines.expand(pipeline)
             pipelines.run(module, passes, before=watcher.before, after=watcher.after)
         except pipelines.PassError as error:
-            return {"failed": stage, "pass": error.name, "diagnostics": error.diagnostics, "seconds": seconds}
+            return {
+                "failed": stage,
+                "pass": error.name,
+                "diagnostics": error.diagnostics,
+                "seconds": seconds,
+                **_refinement(error.__cause__),
+            }
         seconds[stage] = time.perf_counter() - start
         _write(folder / f"{stage}.mlirbc", module)
     return {
@@ -46,6 +53,22 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         "printed": printed,
         "ran": sorted(watcher.ran),
         "element_types": element_types(module),
+    }
+
+
+def _refinement(error: BaseException | None) -> dict[str, Any]:
+    """What refinement found wrong, for `pipeline.refinement_errors`."""
+    from pipeline.shape_lib.errors import FindingsError, RefinementError, UnrefinedError
+
+    if not isinstance(error, RefinementError):
+        return {}
+    findings = error.findings if isinstance(error, FindingsError) else ()
+    return {
+        "refinement": {
+            "heading": error.heading if isinstance(error, FindingsError) else str(error),
+            "unsupported": isinstance(error, UnrefinedError),
+            "findings": [asdict(finding) for finding in findings],
+        }
     }
 
 

@@ -12,6 +12,10 @@ class RefinementError(Exception):
     """Base of what refinement and its verifier raise."""
 
 
+class LibraryTextError(RefinementError):
+    """A library is missing, is no valid IR, or defines what another one defines."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One operation of the program with what is wrong about it, and where the program calls it."""
@@ -26,7 +30,7 @@ class Finding:
         return f"{self.operator}: {self.problem}{at}"
 
 
-class _Findings(RefinementError):
+class FindingsError(RefinementError):
     """An error that lists all of its kind at once."""
 
     heading = ""
@@ -36,19 +40,19 @@ class _Findings(RefinementError):
         self.findings = tuple(findings)
 
 
-class UnrefinedError(_Findings):
+class UnrefinedError(FindingsError):
     """Tensors whose rank or dtype nothing tells."""
 
     heading = "the rank or dtype of these results is unknown:"
 
 
-class ShapeCheckError(_Findings):
+class ShapeCheckError(FindingsError):
     """Calls for which a shape or dtype function must raise: the program is wrong, or the function is."""
 
     heading = "these operators cannot take their arguments:"
 
 
-class LibraryFunctionError(_Findings):
+class LibraryFunctionError(FindingsError):
     """Library functions that do not fit their operator: other arguments, other results, no sizes."""
 
     heading = "these shape or dtype functions do not fit their operators:"

@@ -46,7 +46,7 @@ def refine_shapes(
     LibraryTextError.
     """
     with module.context:
-        asking = {operator_name(op) for op in every_operation(module) if _is_open(op)}
+        asking = open_operators(module)
         if not asking:
             return
         library = Library(libraries, module.context)
@@ -55,6 +55,11 @@ def refine_shapes(
             make_values(module, [name for name in asking if evaluate or library.knows(name)])
         _Refinement(module, library, evaluate).run()
         module.operation.verify()
+
+
+def open_operators(module: ir.Module) -> set[str]:
+    """The operators that some result of unknown rank or dtype comes from; empty where there is nothing to refine."""
+    return {operator_name(op) for op in every_operation(module) if _is_open(op)}
 
 
 @dataclass

@@ -4,13 +4,16 @@ Examples:
 
     pipeline-opt file.mlir --pass-pipeline='builtin.module(keep-nan-comparisons,func.func(cse))'
     pipeline-opt file.mlir --keep-nan-comparisons
+    pipeline-opt file.mlir --refine-shapes=my_shapes.py --verify-refined
     pipeline-opt file.mlir --from torch --to linalg
     pipeline-opt linalg.mlir --from linalg --to iree
 """
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,28 @@ from pipeline.dialect_passes.registry import PASSES
 _STAGES = ("torch", "refined", "linalg", "iree")
 
 
+# Passes that may take files, as --refine-shapes=a.py,b.py.
+_TAKES_LIBRARY = ("refine-shapes",)
+
+
 def _pass_options(command: Any) -> Any:
     for name, says in sorted(PASSES.items(), reverse=True):
         parameter = "pass_" + name.replace("-", "_")
-        command = click.option(f"--{name}", parameter, is_flag=True, help=says)(command)
+        kind: dict[str, Any] = {"metavar": "[FILE,...]"} if name in _TAKES_LIBRARY else {"is_flag": True}
+        command = click.option(f"--{name}", parameter, help=says, **kind)(command)
     return command
+
+
+def _chosen(flags: dict[str, bool | str | None]) -> list[str]:
+    """The passes whose flags are given, as pipeline items."""
+    found = []
+    for name in PASSES:
+        value = flags["pass_" + name.replace("-", "_")]
+        if isinstance(value, str):
+            found.append(f"{name}{{library={shlex.quote(value)}}}" if value else name)
+        elif value:
+            found.append(name)
+    return found
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,11 +65,11 @@ def cli(
     print_after_all: bool,
     locations: bool,
     output: Path | None,
-    **flags: bool,
+    **flags: bool | str | None,
 ) -> None:
     """Run passes over FILE (text or bytecode; - is standard input) and print the result."""
     source = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    chosen = [name for name in PASSES if flags["pass_" + name.replace("-", "_")]]
+    chosen = _chosen(flags)
     if last == "iree":
         text = _to_iree(source, first, locations)
     else:
@@ -105,10 +125,15 @@ def _to_iree(source: bytes, first: str, locations: bool) -> str:
         return module.operation.get_asm(enable_debug_info=locations)
 
 
+def _arguments(given: Sequence[str]) -> list[str]:
+    """A flag that may take a value takes the next word for it unless it ends in ``=``."""
+    return [f"{word}=" if word.removeprefix("--") in _TAKES_LIBRARY else word for word in given]
+
+
 def main() -> None:
-    """Entry point: one message and exit code 2 for bad input, 4 for a failing pass."""
+    """Entry point: one message and exit code 2 for bad input, 3 for unknown types, 4 for a failing pass."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(_arguments(sys.argv[1:]), standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -117,8 +142,10 @@ def main() -> None:
         sys.exit(2)
     except Exception as error:
         # MLIR's and the passes' own errors; their classes load only with torch-mlir.
+        from pipeline.errors import exit_code
+
         click.echo(f"error: {error}", err=True)
-        sys.exit(4)
+        sys.exit(exit_code(error.__cause__ or error))
 
 
 if __name__ == "__main__":

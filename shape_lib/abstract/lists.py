@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from ..dtypes import promote_dtypes
+from .. import dtypes as scalar_types
 from . import scalars
 from .values import Contents, Heap, Partial, Ref, Unknown, Value, join
 
@@ -211,7 +211,7 @@ def _promote(heap: Heap, operands: list[Value], unknown: Value) -> Value:
     pairs = list(dict.fromkeys(zip(ranks, dtypes, strict=True)))
     choices = [(rank,) if scalars.is_known(rank) else _possible_ranks(rank) for rank, _ in pairs]
     kinds = [dtype for _, dtype in pairs]
-    found = {promote_dtypes(list(choice), kinds) for choice in itertools.product(*choices)}
+    found = {scalar_types.promote_dtypes(list(choice), kinds) for choice in itertools.product(*choices)}
     return found.pop() if len(found) == 1 else unknown
 
 

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from ..abstract.program import Function, read_function
+from ..errors import LibraryTextError
 from .stock import stock_functions
 
 KINDS = ("shape", "dtype")
-
-
-class LibraryTextError(Exception):
-    """The text of a library is no valid IR."""
 
 
 @dataclass(frozen=True)
