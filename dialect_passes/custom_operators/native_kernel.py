@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,6 +180,8 @@ class NativeKernel(Lowering):
         return kernel_call.plan(self._launch, str(self.declared), call, self._device)
 
     def _no_compiler(self) -> str | None:
+        if self._device == "cpu" and sys.platform != "linux":
+            return "kernels for the CPU are ELF objects, which are made and linked on Linux only"
         kind = toolchain.LANGUAGES[self._device]
         if self._source.compiled or toolchain.find(kind) or self._source.prebuilt(self._device):
             return None

@@ -22,10 +22,10 @@ INCLUDE = Path(__file__).parent / "include"
 """Holds ``pipeline_kernel.h``, for kernels in C and CUDA C."""
 
 # The code becomes part of an executable that is linked with nothing else: no C library, no start-up code.
-# Without errno and traps, roots and comparisons are single instructions.
+# Without errno and traps, roots and comparisons are single instructions. CMakeLists.txt has the same options.
 C_OPTIONS = (
     "-std=gnu11 -O3 -ffreestanding -fno-builtin -fPIC -fno-stack-protector -fvisibility=hidden "
-    "-fno-math-errno -fno-trapping-math -fno-asynchronous-unwind-tables -w"
+    "-fno-math-errno -fno-trapping-math -fno-asynchronous-unwind-tables -w -Wno-psabi"
 ).split()
 GLSL_OPTIONS = ("--target-env", "vulkan1.1")
 CUDA_OPTIONS = ("--ptx", "-O3", "-w")
