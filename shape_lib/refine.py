@@ -24,7 +24,7 @@ from .refinement.operations import every_operation, finding, lists_tensors, oper
 from .refinement.program_values import ProgramValues
 from .refinement.retyping import retype
 from .refinement.value_semantics import make_values, needs_values
-from .tensor_types import TensorInfo, parse
+from .tensor_types import TensorInfo, reader
 
 Evaluate = Callable[[str, list[Value]], "Sequence[tuple[Sequence[int | None], str]] | None"]
 """(operator, operands) -> (sizes, dtype) per result, or None. The operands are `TensorInfo`, Python values, lists of
@@ -59,7 +59,8 @@ def refine_shapes(
 
 def open_operators(module: ir.Module) -> set[str]:
     """The operators that some result of unknown rank or dtype comes from; empty where there is nothing to refine."""
-    return {operator_name(op) for op in every_operation(module) if _is_open(op)}
+    tensor_of = reader()
+    return {operator_name(op) for op in every_operation(module) if _is_open(op, tensor_of)}
 
 
 @dataclass
@@ -70,6 +71,7 @@ class _Refinement:
     library: Library
     evaluate: Evaluate | None
     values: ProgramValues = field(default_factory=ProgramValues)
+    tensor_of: Callable[[ir.Type], TensorInfo | None] = field(default_factory=reader)
     failed: list[Finding] = field(default_factory=list)
     misfits: list[Finding] = field(default_factory=list)
 
@@ -93,13 +95,17 @@ class _Refinement:
     def _visit(self, op: ir.Operation) -> None:
         if len(op.regions):
             self._regions(op)
-        elif not self.values.follow(op) and _asks(op):
+        elif not self.values.follow(op) and self._asks(op):
             self._infer(op)
         for result in op.results:
-            said = parse(str(result.type))
+            said = self.tensor_of(result.type)
             known = self.values.of(result) if said is not None else None
             if isinstance(known, TensorInfo) and known != said:
                 retype(result, known)
+
+    def _asks(self, op: ir.Operation) -> bool:
+        """Whether the operator's functions may tell something new: the types of lists never do."""
+        return _is_open(op, self.tensor_of) or any(lists_tensors(result.type) for result in op.results)
 
     def _infer(self, op: ir.Operation) -> None:
         """Notes what the operator's functions tell of its results, and the callback of what they leave open."""
@@ -146,15 +152,10 @@ class _Refinement:
             self.values.set(op.results[i], known)
 
 
-def _is_open(op: ir.Operation) -> bool:
+def _is_open(op: ir.Operation, tensor_of: Callable[[ir.Type], TensorInfo | None]) -> bool:
     """Whether some result is a tensor of unknown rank or dtype."""
-    said = [parse(str(result.type)) for result in op.results]
+    said = [tensor_of(result.type) for result in op.results]
     return any(tensor is not None and not tensor.refined for tensor in said)
-
-
-def _asks(op: ir.Operation) -> bool:
-    """Whether the operator's functions may tell something new: the types of lists never do."""
-    return _is_open(op) or any(lists_tensors(result.type) for result in op.results)
 
 
 def _check_text(raised: Raised) -> str:

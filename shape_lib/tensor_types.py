@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from torch_mlir import ir
 
@@ -104,6 +106,11 @@ def parse(type_: str) -> TensorInfo | None:
         # A sparse encoding behind the dtype: such tensors are left alone.
         return None
     return TensorInfo(_parse_sizes(sizes), None if element == "unk" else _NAMES_OF_SPELLED[element])
+
+
+def reader() -> Callable[[ir.Type], TensorInfo | None]:
+    """`parse` for types of the IR, each distinct one once: printing them costs more than all else here."""
+    return cache(lambda type_: parse(str(type_)))
 
 
 def is_value_tensor(type_: str) -> bool:
