@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.api import compile, explain
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
-    from pipeline.operators import CustomOp, op
+    from pipeline.operators import CustomOp, Launch, Refused, ceildiv, op
     from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
 
 _HOMES = {
@@ -23,6 +23,9 @@ _HOMES = {
     "load": "pipeline.runtime",
     "op": "pipeline.operators",
     "CustomOp": "pipeline.operators",
+    "Launch": "pipeline.operators",
+    "Refused": "pipeline.operators",
+    "ceildiv": "pipeline.operators",
     "Executable": "pipeline.runtime",
     "PipelineError": "pipeline.errors",
     "InputError": "pipeline.errors",
@@ -41,8 +44,11 @@ __all__ = [
     "IncompatibleDeviceError",
     "InputError",
     "InternalError",
+    "Launch",
     "PipelineError",
+    "Refused",
     "UnsupportedError",
+    "ceildiv",
     "compile",
     "explain",
     "load",

@@ -34,7 +34,6 @@ def small_example():
 def build():
     """Compiles a model with its entry points into an artifact; needs no device."""
 
-
     def compile_for(model, entries, target, **options):
         settings = compile_options(target, **options)
         return compile_program(capture_checked(model, entries, settings), settings)
