@@ -15,6 +15,9 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
+# How the functions of custom operators call native kernels.
+_KERNEL_CALLS = ("flow.dispatch", "hal.dispatch.extern")
+
 
 def may_update_in_place(block: ir.Block, argument: int, result: int) -> bool:
     """Whether a function's state argument, whose new value is result number `result`, may keep its memory."""
@@ -40,12 +43,43 @@ def _may_be_part_of(source: Any, value: Any) -> bool:
 def _handed_through(op: ir.Operation) -> Iterator[Any]:
     """The operands that the op may return as they are, now or after IREE has simplified it.
 
-    ``x + 0`` and a sum over a dimension of one element simplify to `x`; a real reduction never does.
+    ``x + 0`` and a sum over a dimension of one element simplify to `x`; a real reduction never does. A native
+    kernel writes into memory of its own.
     """
     if op.name.startswith("linalg.") and _reduces(op):
         return
+    if op.name in _KERNEL_CALLS and not _writes_into_operands(op):
+        return
+    if op.name == "func.call" and (callee := _callee(op)) is not None:
+        block = callee.regions[0].blocks[0]
+        returned = list(block.operations)[-1].operation.operands
+        pairs = zip(block.arguments, op.operands, strict=True)
+        yield from (
+            given for taken, given in pairs if any(_may_be_part_of(taken, value) for value in returned)
+        )
+        return
     yield from op.operands
     yield from (value for inner in _nested(op) for value in inner.operands)
+
+
+def _writes_into_operands(call: ir.Operation) -> bool:
+    """Whether a result of a kernel takes the memory of an operand."""
+    if "tied_operands" not in call.attributes:
+        return False
+    return any(ir.IntegerAttr(number).value >= 0 for number in ir.ArrayAttr(call.attributes["tied_operands"]))
+
+
+def _callee(call: ir.Operation) -> ir.Operation | None:
+    """The function that is called, where it has a body."""
+    name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+    module = call
+    while module.parent is not None:
+        module = module.parent
+    for op in module.regions[0].blocks[0].operations:
+        function = op.operation
+        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
+            return function if function.regions[0].blocks else None
+    return None
 
 
 def _reduces(op: ir.Operation) -> bool:

@@ -59,7 +59,35 @@ CASES = {
         "%c = arith.constant true\n%r = scf.if %c -> (T) { scf.yield %s : T } else { scf.yield %x : T }",
         False,
     ),
+    "read by a kernel": ("%r = func.call @kernel(%s, %x) : (T, T) -> T", True),
+    "changed by a kernel in its own memory": ("%r = func.call @changes(%s, %x) : (T, T) -> T", False),
+    "handed through by a function": ("%q, %r = func.call @swap(%s, %x) : (T, T) -> (T, T)", False),
+    "reduced by a function": ("%r = func.call @product(%s, %x) : (T, T) -> T", True),
+    "given to an unknown function": ("%r = func.call @unknown(%s, %x) : (T, T) -> T", False),
 }
+
+# What the cases call.
+FUNCTIONS = """
+stream.executable private @library {
+  stream.executable.export public @run
+  builtin.module { func.func @run(%a: !stream.binding, %b: !stream.binding) { return } }
+}
+func.func private @kernel(%a: T, %b: T) -> T {
+  %r = flow.dispatch @library::@run(%a, %b) : (T, T) -> T
+  return %r : T
+}
+func.func private @changes(%a: T, %b: T) -> T {
+  %r = flow.dispatch @library::@run(%a, %b) : (T, T) -> %a
+  return %r : T
+}
+func.func private @swap(%a: T, %b: T) -> (T, T) { return %b, %a : T, T }
+func.func private @product(%a: T, %b: T) -> T {
+  %e = tensor.empty() : T
+  %r = linalg.matmul ins(%a, %b : T, T) outs(%e : T) -> T
+  return %r : T
+}
+func.func private @unknown(T, T) -> T
+"""
 
 SCRIPT = """
 import json, sys
@@ -84,6 +112,7 @@ def found() -> dict[str, bool]:
         + "func.func @f(%s: T, %x: T) -> (T, T) {\n%e = tensor.empty() : T\n".replace("T", "tensor<4x4xf32>")
         + body.replace("'", '"').replace("T", "tensor<4x4xf32>")
         + "\nreturn %r, %x : tensor<4x4xf32>, tensor<4x4xf32>\n}"
+        + FUNCTIONS.replace("T", "tensor<4x4xf32>")
         for name, (body, _) in CASES.items()
     }
     done = subprocess.run(
