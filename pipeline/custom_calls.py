@@ -144,12 +144,14 @@ class CustomCalls:
 
     def _choose(self, op: CustomOp, types: CallTypes) -> tuple[Lowering | None, list[tuple[str, str]]]:
         forced = self._settings.forced.get(op.name)
-        passed_over = []
+        refused: list[tuple[Lowering, str]] = []
         for lowering in self._candidates(op):
             refusal = self._refusal(lowering, types, forced)
             if refusal is None:
-                return lowering, passed_over
-            passed_over.append((lowering.title, refusal))
+                # Of several kernels each for a dtype, one fits: the others are not worth a word.
+                return lowering, [(other.title, why) for other, why in refused if other.form != lowering.form]
+            refused.append((lowering, refusal))
+        passed_over = [(lowering.title, why) for lowering, why in refused]
         if forced not in (None, MEANING):
             raise InputError(f"{op.name}: {_why_not(forced, passed_over)}")
         return None, passed_over
