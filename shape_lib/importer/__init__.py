@@ -1,0 +1,11 @@
+"""Python source of shape and dtype functions to Torch dialect, without TorchScript and without torch.
+
+`import_file` and `import_functions` give the text of a module with `__torch_mlir_shape_fn.<op>` and its like, ready
+for torch-mlir's `extra-library` and for `shape_lib.refine`. Nothing is executed: files are parsed, names followed
+through imports. Results are cached by the content of every file involved.
+"""
+
+from .errors import Problem, ShapeLibraryError
+from .imports import import_file, import_functions
+
+__all__ = ["Problem", "ShapeLibraryError", "import_file", "import_functions"]
