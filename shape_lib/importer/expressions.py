@@ -280,7 +280,8 @@ def _link(
 
 
 def _identity(context: Context, node: ast.Compare, left: Value, right: Value, positive: bool) -> Value:
-    if BOOL in (left.type, right.type) and left.type == right.type:
+    if left.type == right.type and left.type in (BOOL, INT):
+        # Python has one object for each bool and each small int, such as a dtype.
         return arithmetic.compare(context, node, ast.Eq() if positive else ast.NotEq(), left, right)
     value = left if right.type == NONE else right
     if NONE not in (left.type, right.type):

@@ -13,8 +13,9 @@ from .values import Value
 
 Intrinsic = Callable[[Context, list[Value], ast.AST], Value]
 
-_DTYPES = Path(__file__).parents[1] / "dtypes.py"
-_PRELUDE = Path(__file__).with_name("prelude.py")
+_HERE = Path(__file__).resolve()
+_DTYPES = _HERE.parents[1] / "dtypes.py"
+_PRELUDE = _HERE.with_name("prelude.py")
 _TENSOR = Scalar("tensor")
 
 

@@ -199,12 +199,14 @@ def bind(context: Context, target: ast.expr, value: Value, variables: Variables)
     if isinstance(target, ast.Name):
         variables.names[target.id] = value
     elif isinstance(target, (ast.Tuple, ast.List)):
-        _bind_several(context, target, value, variables)
+        for part, element in unpack(context, target, value):
+            bind(context, part, element, variables)
     else:
         raise context.error(target, f"assigning to {ast.unparse(target)} is not supported here")
 
 
-def _bind_several(context: Context, target: ast.Tuple | ast.List, value: Value, variables: Variables) -> None:
+def unpack(context: Context, target: ast.Tuple | ast.List, value: Value) -> list[tuple[ast.expr, Value]]:
+    """The targets on the left of `a, b = value`, each with its value."""
     if any(isinstance(part, ast.Starred) for part in target.elts):
         raise context.error(target, "`*` on the left of `=` is not supported: take a slice")
     if isinstance(value.type, ListType) and value.type.element is not None:
@@ -213,8 +215,7 @@ def _bind_several(context: Context, target: ast.Tuple | ast.List, value: Value, 
         raise context.error(target, f"{value.type.python} cannot be unpacked")
     if len(value.elements) != len(target.elts):
         raise context.error(target, f"{len(value.elements)} values for {len(target.elts)} names")
-    for part, element in zip(target.elts, value.elements, strict=True):
-        bind(context, part, element, variables)
+    return list(zip(target.elts, value.elements, strict=True))
 
 
 def _unpacked_list(context: Context, target: ast.Tuple | ast.List, value: Value) -> Value:

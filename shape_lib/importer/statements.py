@@ -186,6 +186,10 @@ def _assign(context: Context, node: ast.Assign, variables: Variables) -> None:
 
 
 def _store(context: Context, node: ast.stmt, target: ast.expr, value: Value, variables: Variables) -> None:
+    if isinstance(target, (ast.Tuple, ast.List)) and any(isinstance(e, ast.Subscript) for e in ast.walk(target)):
+        for part, element in iteration.unpack(context, target, value):
+            _store(context, node, part, element, variables)
+        return
     if not isinstance(target, ast.Subscript):
         iteration.bind(context, target, value, variables)
         return
