@@ -56,6 +56,13 @@ def registered_for(function: Callable[..., object]) -> list[LibraryFunction]:
     return [entry for entry in _registered.values() if entry.function is function]
 
 
+def forget(operator: str) -> None:
+    """Take out the functions of an operator, whose declaration is replaced."""
+    name = operator_of(operator)
+    for key in [key for key in _registered if key[0] == name]:
+        del _registered[key]
+
+
 def _decorator(operators: tuple[str, ...], kind: Kind) -> Callable[[_Function], _Function]:
     names = [operator_of(operator) for operator in operators]
 

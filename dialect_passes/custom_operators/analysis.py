@@ -7,11 +7,13 @@ its own, whose autograd is in its plain state, whatever torch.func, tracing or f
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +25,8 @@ from . import composition
 if TYPE_CHECKING:
     from .composition import Call
     from .declaration import CustomOp
+
+_T = TypeVar("_T")
 
 _KEPT = 512
 """How many kinds of calls are remembered per operator."""
@@ -47,13 +51,12 @@ class Analyses:
     def __init__(self) -> None:
         self._known: OrderedDict[Kind, Analysis | None] = OrderedDict()
 
-    def of(self, op: CustomOp, call: Call, kind: Kind) -> Analysis | None:
+    def of(self, op: CustomOp, call: Call, tensors: Sequence[Tensor], kind: Kind) -> Analysis | None:
         """The analysis of a call of this kind; None where shapes and dtypes do not suffice to run the meaning."""
         if kind not in self._known:
             while len(self._known) >= _KEPT:
                 self._known.popitem(last=False)
-            with ThreadPoolExecutor(1) as alone:
-                self._known[kind] = alone.submit(_analyse, op, call, kind[0]).result()
+            self._known[kind] = on_fake_tensors(call, tensors, lambda values: _analyse(op, values))
         return self._known[kind]
 
 
@@ -67,6 +70,36 @@ the other arguments."""
 def kind(call: Call, tensors: Sequence[Tensor]) -> Kind:
     """The kind of a call."""
     return tuple(_facts(tensor) for tensor in tensors), repr(call.template)
+
+
+def on_fake_tensors(call: Call, tensors: Sequence[Tensor], run: Callable[[list[Any]], _T]) -> _T:
+    """`run` with a call's values, its tensors fake ones of plain sizes.
+
+    In a thread of its own, whose autograd and modes are in their plain state.
+    """
+    facts = [_facts(tensor) for tensor in tensors]
+
+    def start() -> _T:
+        with FakeTensorMode(), torch.enable_grad(), _quiet():
+            fakes = [
+                torch.empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
+                for shape, dtype, device, requires_grad in facts
+            ]
+            return run(_plain(call.values(fakes)))
+
+    with ThreadPoolExecutor(1) as alone:
+        return alone.submit(start).result()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps torch from logging what a meaning does not take: the call itself raises that, or its caller says it."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = disabled
 
 
 def _facts(tensor: Tensor) -> _Facts:
@@ -91,19 +124,14 @@ class _NotesRandomness(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def _analyse(op: CustomOp, call: Call, facts: Sequence[_Facts]) -> Analysis | None:
+def _analyse(op: CustomOp, values: list[Any]) -> Analysis | None:
     try:
-        with FakeTensorMode(), torch.enable_grad():
-            tensors = [
-                torch.empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
-                for shape, dtype, device, requires_grad in facts
-            ]
-            with _NotesRandomness() as randomness:
-                outcome = composition.functional(op, _plain(call.values(tensors)))
-            return Analysis(tuple(tensor.requires_grad for tensor in outcome), not randomness.drew)
+        with _NotesRandomness() as randomness:
+            outcome = composition.functional(op, values)
     except Exception:
         # Whatever the meaning cannot do without data, or refuses of these arguments: the call itself will tell.
         return None
+    return Analysis(tuple(tensor.requires_grad for tensor in outcome), not randomness.drew)
 
 
 def _plain(value: Any) -> Any:

@@ -153,7 +153,7 @@ def _by_hand(ctx: Any, hand: WrittenBackward, saved: Sequence[Tensor], grads: Gr
     tensors: list[Tensor | None] = [None] * len(ctx.shapes)
     for number, tensor in zip(ctx.taken, saved, strict=False):
         tensors[number] = tensor
-    values = zip(schema.arguments, run.call.values(tensors), strict=True)  # type: ignore[arg-type]
+    values = zip(schema.arguments, run.call.values(tensors), strict=True)
     kwargs = {argument.name: value for argument, value in values if argument.name in hand.names}
     if hand.output:
         kwargs[hand.output] = packed(schema, filled(run.structure, saved[len(ctx.taken) :]))

@@ -36,7 +36,7 @@ class Call:
     def of(cls, values: Sequence[Any]) -> Call:
         return cls([with_slots(value) for value in values])
 
-    def values(self, tensors: Iterable[Tensor]) -> list[Any]:
+    def values(self, tensors: Iterable[Any]) -> list[Any]:
         """The arguments' values, with these tensors in the slots."""
         return filled(self.template, tensors)
 
@@ -48,12 +48,12 @@ def with_slots(value: Any) -> Any:
     return [with_slots(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def filled(value: Any, tensors: Iterable[Tensor]) -> Any:
+def filled(value: Any, tensors: Iterable[Any]) -> Any:
     """The value with the tensors in its slots, in order."""
     return _filled(value, iter(tensors))
 
 
-def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
+def _filled(value: Any, tensors: Iterator[Any]) -> Any:
     if value is _SLOT:
         return next(tensors)
     return [_filled(item, tensors) for item in value] if isinstance(value, list) else value

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from . import backward, composition, fakes, gradient, registry, results
+from . import backward, composition, fakes, gradient, library_functions, registry, results
 from .analysis import Analyses
 from .errors import DeclarationError
 from .saving import SavedGraphs
@@ -73,7 +73,9 @@ class CustomOp:
         self.gradient = gradient_mode
         self.lowerings: list[Any] = []
         self.written_backward: backward.WrittenBackward | None = None
+        self.given_vmap: Callable[..., Any] | None = None
         self.given_fake: Callable[..., Any] | None = None
+        self.library_functions: dict[library_functions.Kind, Callable[..., Any]] = {}
         self.analyses = Analyses()
         self.saved_graphs = SavedGraphs()
         functools.update_wrapper(self, function)
@@ -111,6 +113,7 @@ class CustomOp:
         """Takes the operator out of torch; calls of this object reach its successor from now on."""
         self._replaced_by = successor
         self._library._destroy()
+        library_functions.forget(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the operator as PyTorch calls any."""
@@ -150,6 +153,56 @@ class CustomOp:
         fakes.check_fake(self, function)
         self.given_fake = function
         return function
+
+    def shape(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives the operator a shape function, which refines its results' types in the IR.
+
+            @swiglu.shape
+            def _(x: list[int], gate: list[int], limit: float) -> list[int]:
+                return broadcast(x, gate)
+
+        It takes the arguments in order, a ``list[int]`` for every Tensor, and returns the sizes of each result; see
+        `library_functions`. Raises DeclarationError for parameters that do not fit.
+        """
+        library_functions.register(self, "shape", function)
+        self.library_functions["shape"] = function
+        return function
+
+    def dtype(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives the operator a dtype function, as `shape`: ``(rank, dtype)`` pairs ``x_rank_dtype`` in, dtypes out."""
+        library_functions.register(self, "dtype", function)
+        self.library_functions["dtype"] = function
+        return function
+
+    def vmap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives the operator a rule for torch.vmap, as `torch.library.register_vmap` takes it.
+
+        By default the meaning is run on batched tensors, without the operator's kernels.
+        """
+        self.given_vmap = function
+        return function
+
+    def eager(self, *devices: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Gives the operator an implementation of its own for eager calls on these devices (``"cuda"``).
+
+        It takes the operator's arguments and returns its results, in memory of their own; `check` compares it with
+        the meaning.
+        """
+        if not devices or not all(isinstance(device, str) for device in devices):
+            raise DeclarationError(f'{self.name}: eager names the devices it is for: @op.eager("cuda")')
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._definition.register_kernel(list(devices))(fakes.eager_kernel(self, function))
+            return function
+
+        return register
+
+    def call_problem(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+        """Where the given fake kernel, shape or dtype function contradicts the meaning for this call, or None.
+
+        Only the types of the tensors matter, which may be fake.
+        """
+        return fakes.call_problem(self, args, kwargs)
 
     def kernel(self, target: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Gives the operator a kernel for a target; see `kernels.kernel_decorator`."""

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import _C, Tensor
-from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch._functorch.autograd_function import custom_function_call_vmap_helper
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
@@ -58,11 +60,19 @@ def batching_kernel(op: CustomOp) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         values = op.schema.bind(args, kwargs)
         if any(_C._functorch.is_batchedtensor(tensor) for tensor in tensors_in(values)):
+            if op.given_vmap is not None:
+                return _by_rule(op, op.given_vmap, args, kwargs)
             return packed(op.schema, composition.results(op, values))
         with _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.FuncTorchBatched)):
             return op.overload(*args, **kwargs)
 
     return kernel
+
+
+def _by_rule(op: CustomOp, rule: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """torch.vmap of the operator by its author's rule."""
+    interpreter = retrieve_current_functorch_interpreter()
+    return custom_function_call_vmap_helper(interpreter, rule, op.overload, *args, **kwargs)  # type: ignore[arg-type]
 
 
 def _composition(op: CustomOp, values: Sequence[Any]) -> Any:
@@ -89,7 +99,7 @@ def _differentiated(op: CustomOp, function: Any, keyset: Any, values: list[Any])
     differentiable = None
     if op.written_backward is None and op.gradient != "none":
         kind = analysis.kind(call, tensors)
-        found = op.analyses.of(op, call, kind)
+        found = op.analyses.of(op, call, tensors, kind)
         if op.gradient == "save" and found is not None:
             return op.saved_graphs.run(op, Call.of(values), kind, list(tensors_in(values)))
         if found is None or not found.repeatable:

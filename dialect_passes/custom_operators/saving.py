@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._functorch.aot_autograd import aot_function
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from . import composition
@@ -46,17 +44,18 @@ class SavedGraphs:
 
 def _partitioned(op: CustomOp, call: Call) -> Callable[..., Any]:
     """A function of a call's tensors that is traced and partitioned when first called."""
+    from functorch.compile import aot_function, min_cut_rematerialization_partition
+    from torch._functorch._aot_autograd.utils import make_boxed_func
 
     def meaning(*tensors: Tensor) -> list[Any]:
         return composition.results(op, call.values(tensors))
 
+    def as_it_is(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return make_boxed_func(gm.forward)
+
     return aot_function(
         meaning,
-        fw_compiler=_as_it_is,
-        bw_compiler=_as_it_is,
+        fw_compiler=as_it_is,
+        bw_compiler=as_it_is,
         partition_fn=min_cut_rematerialization_partition,
     )
-
-
-def _as_it_is(graph: torch.fx.GraphModule, _: Sequence[Any]) -> torch.fx.GraphModule:
-    return graph
