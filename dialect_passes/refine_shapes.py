@@ -23,5 +23,6 @@ def run(module: ir.Module, library: str = "") -> None:
     `shape_lib.refine.refine_shapes`, and ShapeLibraryError for a file that is none or a function defined twice.
     """
     texts = read_libraries(library.split(","), module.context) if library else []
-    if open_operators(module):
-        refine_shapes(module, [*texts, *default_libraries()])
+    operators = open_operators(module)
+    if operators:
+        refine_shapes(module, [*texts, *default_libraries(operators)])

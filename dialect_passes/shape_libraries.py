@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torch_mlir import ir
@@ -43,11 +43,16 @@ def check_once(libraries: Sequence[tuple[str, str]], context: ir.Context) -> Non
         raise LibraryTextError("keep one of each:\n" + "\n".join(f"  {problem}" for problem in twice))
 
 
-def default_libraries() -> list[str]:
-    """The functions beside our operators. Reads their source files, and runs none."""
-    files = sorted(_OPERATORS.glob("*.py"))
-    return [importer.import_file(file) for file in files if _registers(file.read_text())]
+def default_libraries(operators: Iterable[str]) -> list[str]:
+    """The libraries beside our operators that may have a function for one of `operators` (``aten.add.Tensor``).
+
+    Reads source files, and runs none: the entries need torch, refinement does not.
+    """
+    wanted = tuple(operators)
+    sources = ((file, file.read_text()) for file in sorted(_OPERATORS.glob("*.py")))
+    return [importer.import_file(file) for file, source in sources if _may_have(source, wanted)]
 
 
-def _registers(source: str) -> bool:
-    return "@shape_function(" in source or "@dtype_function(" in source
+def _may_have(source: str, operators: Sequence[str]) -> bool:
+    registers = "@shape_function(" in source or "@dtype_function(" in source
+    return registers and any(f'"{operator}' in source for operator in operators)

@@ -26,6 +26,8 @@ from .refinement.retyping import retype
 from .refinement.value_semantics import make_values, needs_values
 from .tensor_types import TensorInfo, reader
 
+_OPERATORS = ("torch.aten.", "torch.prims.", "torch.operator")
+
 Evaluate = Callable[[str, list[Value]], "Sequence[tuple[Sequence[int | None], str]] | None"]
 """(operator, operands) -> (sizes, dtype) per result, or None. The operands are `TensorInfo`, Python values, lists of
 them, and `shape_lib.abstract.values.Unknown` for what is not known; dtypes are names such as ``float32``."""
@@ -58,9 +60,13 @@ def refine_shapes(
 
 
 def open_operators(module: ir.Module) -> set[str]:
-    """The operators that some result of unknown rank or dtype comes from; empty where there is nothing to refine."""
+    """The operators that results of unknown rank or dtype come from; empty where there is nothing to refine."""
     tensor_of = reader()
-    return {operator_name(op) for op in every_operation(module) if _is_open(op, tensor_of)}
+    asking = {operator_name(op) for op in every_operation(module) if _is_open(op, tensor_of)}
+    if asking:
+        # Lists of tensors never have types of their own: those that are taken out of them may be meant.
+        asking |= {operator_name(op) for op in every_operation(module) if _gives_list(op)}
+    return asking
 
 
 @dataclass
@@ -105,7 +111,7 @@ class _Refinement:
 
     def _asks(self, op: ir.Operation) -> bool:
         """Whether the operator's functions may tell something new: the types of lists never do."""
-        return _is_open(op, self.tensor_of) or any(lists_tensors(result.type) for result in op.results)
+        return _is_open(op, self.tensor_of) or _gives_list(op)
 
     def _infer(self, op: ir.Operation) -> None:
         """Notes what the operator's functions tell of its results, and the callback of what they leave open."""
@@ -156,6 +162,10 @@ def _is_open(op: ir.Operation, tensor_of: Callable[[ir.Type], TensorInfo | None]
     """Whether some result is a tensor of unknown rank or dtype."""
     said = [tensor_of(result.type) for result in op.results]
     return any(tensor is not None and not tensor.refined for tensor in said)
+
+
+def _gives_list(op: ir.Operation) -> bool:
+    return op.name.startswith(_OPERATORS) and any(lists_tensors(result.type) for result in op.results)
 
 
 def _check_text(raised: Raised) -> str:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 config.name = "pipeline"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
-config.excludes = ["python"]
+config.excludes = ["python", "Inputs"]
 config.test_source_root = str(ROOT / "test")
 config.test_exec_root = str(ROOT / "build" / "lit")
 

@@ -13,6 +13,9 @@ from .stock import stock_functions
 
 KINDS = ("shape", "dtype")
 
+# The namespaces that torch-mlir's library knows.
+_STOCK = ("aten.", "prim.", "prims.", "quantized_decomposed.")
+
 
 @dataclass(frozen=True)
 class Found:
@@ -81,7 +84,7 @@ class Library:
 
     def prepare(self, operators: Iterable[str]) -> None:
         """Gets torch-mlir's functions of all `operators` at once: each time costs what parsing its library does."""
-        missing = sorted(set(operators) - self._asked)
+        missing = {name for name in operators if name.startswith(_STOCK)} - self._asked
         if missing:
             self._asked.update(missing)
             wanted = sorted(self._asked)
