@@ -60,7 +60,7 @@ def draw(kinds, rng):
     choices = {
         "tensor": lambda: sizes,
         "other": lambda: [rng.choice([1, size, size, 2, 3]) for size in sizes[rng.randrange(len(sizes) + 1) :]],
-        "optional": lambda: rng.choice([None, [rng.choice([1, size]) for size in sizes]]),
+        "optional": lambda: rng.choice([None, [rng.choice([1, size, size, 2, 3]) for size in sizes]]),
         "tensors": lambda: alike,
         "int": lambda: rng.choice([-2, -1, 0, 1, 2, 3, 7]),
         "ints": lambda: [rng.choice([-1, 0, 1, 2]) for _ in range(rng.randrange(4))],
