@@ -45,6 +45,7 @@ def signature(function: str, call: KernelCall) -> str:
 def define(symbol: str, call: KernelCall, function: str, object_name: str, machine: str) -> str:
     """MLIR text: the executable that calls `function` of the object file, and the function that dispatches it."""
     body = FunctionBody(call.operand_types)
+    body.require_constants(call.constants)
     counts = [body.size(count) for count in call.workgroups]
     constants = [body.constant(constant) for constant in call.constants]
     inputs = [
@@ -60,11 +61,11 @@ def define(symbol: str, call: KernelCall, function: str, object_name: str, machi
     names = [f"%r{i}" for i in range(len(results))]
     lines = [
         *body.lines,
-        f"{', '.join(names)} = flow.dispatch @{symbol}_kernel::@run[{', '.join(counts)}]({operands})"
+        f"{', '.join(names)} = flow.dispatch @{symbol}_kernel::@{symbol}_entry[{', '.join(counts)}]({operands})"
         f" : ({types}) -> ({', '.join(results)})",
         f"return {', '.join(names)} : {', '.join(tensor.builtin for tensor in call.results)}",
     ]
-    executable = _executable(f"{symbol}_kernel", call, function, object_name, _EXECUTABLES[machine])
+    executable = _executable(symbol, call, function, object_name, _EXECUTABLES[machine])
     return executable + mlir_text.function_text(symbol, call.operand_types, call.results, lines)
 
 
@@ -72,21 +73,22 @@ def _executable(symbol: str, call: KernelCall, function: str, object_name: str, 
     counts = [f"%w{i}" for i in range(len(call.workgroups))]
     padded = [*counts, *["%one"] * (3 - len(counts))]
     return (
-        f"stream.executable private @{symbol} attributes {{hal.executable.objects = #hal.executable.objects<{{\n"
+        f"stream.executable private @{symbol}_kernel attributes {{hal.executable.objects = #hal.executable.objects<{{\n"
         f'  #hal.executable.target<"llvm-cpu", "embedded-elf-{architecture}"> = '
         f'[#hal.executable.object<{{path = "{object_name}"}}>]}}>}} {{\n'
-        f"  stream.executable.export public @run workgroups({', '.join(f'{c}: index' for c in counts)})"
+        f"  stream.executable.export public @{symbol}_entry workgroups({', '.join(f'{c}: index' for c in counts)})"
         " -> (index, index, index) {\n"
         "    %one = arith.constant 1 : index\n"
         f"    stream.return {', '.join(padded)} : index, index, index\n  }}\n"
-        f"  builtin.module {{\n{_entry(call, function)}  }}\n}}\n"
+        f"  builtin.module {{\n{_entry(symbol, call, function)}  }}\n}}\n"
     )
 
 
-def _entry(call: KernelCall, function: str) -> str:
+def _entry(symbol: str, call: KernelCall, function: str) -> str:
     """The function of the executable that turns bindings into pointers and calls the kernel.
 
-    Bindings are read as bytes, whatever the tensors hold: the kernel knows their types.
+    Bindings are read as bytes, whatever the tensors hold: the kernel knows their types. Its name must be unique in
+    the program, all of whose executables are linked into one.
     """
     tensors: Sequence[TensorType] = [*call.operand_types, *call.results]
     lines = ["%zero = arith.constant 0 : index", "%one = arith.constant 1 : index"]
@@ -120,5 +122,5 @@ def _entry(call: KernelCall, function: str) -> str:
     inside = "".join(f"      {line}\n" for line in lines)
     return (
         f"    func.func private @{function}({types}) attributes {{hal.import.static}}\n"
-        f"    func.func @run({', '.join(arguments)}) {{\n{inside}    }}\n"
+        f"    func.func @{symbol}_entry({', '.join(arguments)}) {{\n{inside}    }}\n"
     )

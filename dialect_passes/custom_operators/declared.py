@@ -34,8 +34,7 @@ def declared(function: Callable[..., Any]) -> Declared:
     return Declared(function.__name__, code.co_filename, code.co_firstlineno)
 
 
-def failing_line(error: Exception) -> str:
-    """The line of user code that raised `error`, for the end of a message."""
-    frames = traceback.extract_tb(error.__traceback__)
-    frame = frames[-1] if frames else None
-    return f"\n  at {Path(frame.filename).name}:{frame.lineno}: {frame.line}" if frame and frame.line else ""
+def failing_line(error: Exception, where: Declared) -> str:
+    """The last line of the declaring file on the way to `error`, for the end of a message."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where.file]
+    return f"\n  at {Path(where.file).name}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""

@@ -101,10 +101,8 @@ def _word(body: FunctionBody, constant: Constant) -> str:
 
 
 def _check_at_run_time(body: FunctionBody, call: KernelCall, device: str) -> None:
-    """What is beyond 32 bits or a device's limits fails: the kernel would compute something else, in silence."""
-    for constant in call.constants:
-        if isinstance(constant.value, Size):
-            body.require(constant.value, 2**31 - 1, "a size is beyond the 32 bits that a kernel is passed")
+    """What is beyond a device's limits fails: the kernel would not run for all of it, in silence."""
+    body.require_constants(call.constants)
     for count, limit in zip(call.workgroups, MAX_WORKGROUPS[device], strict=False):
         if isinstance(count, Size):
             body.require(count, limit, f"a kernel needs more than the {limit} workgroups a device takes")

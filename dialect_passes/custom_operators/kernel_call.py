@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .call_types import CallTypes, TensorType
-from .declared import failing_line
+from .declared import Declared, failing_line
 from .launch import Constant, Launch, operand_sizes, typed_constants, view, views
 from .lowering import LoweringError, Refused
 from .sizes import Size
@@ -48,8 +48,8 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def plan(launch: LaunchFunction, where: str, call: CallTypes, device: str) -> KernelCall:
-    """What `launch` says about `call`. where: the launch function with its file and line, for messages.
+def plan(launch: LaunchFunction, where: Declared, call: CallTypes, device: str) -> KernelCall:
+    """What `launch` says about `call`. where: its place, for messages.
 
     Raises Refused for a call that the kernel does not take, LoweringError for a wrong launch function.
     """
@@ -70,14 +70,16 @@ def parameters_of(launch: LaunchFunction) -> list[str]:
     return list(inspect.signature(launch).parameters)
 
 
-def _ask(launch: LaunchFunction, where: str, call: CallTypes) -> Launch:
+def _ask(launch: LaunchFunction, where: Declared, call: CallTypes) -> Launch:
     known = views(call) | {RESULTS: _result_views(call)}
     try:
         answer = launch(**{name: known[name] for name in parameters_of(launch)})
     except (Refused, LoweringError):
         raise
     except Exception as error:
-        raise LoweringError(f"{where}: {type(error).__name__}: {error}{failing_line(error)}") from error
+        raise LoweringError(
+            f"{where}: {type(error).__name__}: {error}{failing_line(error, where)}"
+        ) from error
     if not isinstance(answer, Launch):
         raise LoweringError(f"{where}: must return Launch(workgroups=..., constants=...), not {answer!r}")
     return answer
@@ -92,7 +94,7 @@ def _result_views(call: CallTypes) -> list[Any]:
     return [None if any(size is None for size in row) else view(result, row) for result, row in pairs]  # type: ignore[arg-type]
 
 
-def _workgroups(answer: Launch, where: str) -> tuple[int | Size, ...]:
+def _workgroups(answer: Launch, where: Declared) -> tuple[int | Size, ...]:
     counts = tuple(answer.workgroups)
     right = all(isinstance(count, Size) or (isinstance(count, int) and count >= 0) for count in counts)
     if not right or not 1 <= len(counts) <= 3:
@@ -100,7 +102,7 @@ def _workgroups(answer: Launch, where: str) -> tuple[int | Size, ...]:
     return counts
 
 
-def _result_sizes(answer: Launch, where: str, call: CallTypes) -> tuple[tuple[int | Size, ...], ...]:
+def _result_sizes(answer: Launch, where: Declared, call: CallTypes) -> tuple[tuple[int | Size, ...], ...]:
     told = _told_sizes(answer, call)
     rows = [list(row) for row in told]
     if [len(row) for row in rows] != [result.rank for result in call.results]:

@@ -11,6 +11,9 @@ from .sizes import Size
 
 _ARITH = {"+": "arith.addi", "-": "arith.subi", "*": "arith.muli", "max": "arith.maxsi", "min": "arith.minsi"}
 
+_RESOURCE_EXHAUSTED = 8
+"""IREE's status code."""
+
 
 class FunctionBody:
     """Lines of a function whose arguments are the tensors of a call, named ``%a0``, ``%a1``, ..."""
@@ -57,9 +60,22 @@ class FunctionBody:
         return self.add(f"arith.constant {number(constant.value, constant.type)} : {constant.type}")
 
     def require(self, size: Size, limit: int, message: str) -> None:
-        """The call fails with `message` when `size` is above `limit`."""
+        """The call fails with `message` when `size` is above `limit`.
+
+        By its status, since IREE removes assertions from optimized programs.
+        """
         fits = self.add(f"arith.cmpi sle, {self.size(size)}, {self.size(limit)} : index")
-        self.lines.append(f'cf.assert {fits}, "{message}"')
+        right, wrong = (self.add(f"arith.constant {code} : i32") for code in (0, _RESOURCE_EXHAUSTED))
+        status = self.add(f"arith.select {fits}, {right}, {wrong} : i32")
+        self.lines.append(f'util.status.check_ok {status}, "{message}"')
+
+    def require_constants(self, constants: Sequence[Constant]) -> None:
+        """The call fails when a size is beyond the 32 bits that it is passed in: the rest would be cut off."""
+        for constant in constants:
+            if isinstance(constant.value, Size) and constant.type == "i32":
+                self.require(
+                    constant.value, 2**31 - 1, "a size is beyond the 32 bits that a kernel takes it in"
+                )
 
 
 def number(value: int | float, type_: str) -> str:

@@ -177,7 +177,7 @@ class NativeKernel(Lowering):
         return LoweringError(f"{self.title} ({self.declared}): {problem}")
 
     def _plan(self, call: CallTypes) -> KernelCall:
-        return kernel_call.plan(self._launch, str(self.declared), call, self._device)
+        return kernel_call.plan(self._launch, self.declared, call, self._device)
 
     def _no_compiler(self) -> str | None:
         if self._device == "cpu" and sys.platform != "linux":

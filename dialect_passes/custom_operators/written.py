@@ -125,7 +125,7 @@ class WrittenLowering(Lowering):
             raise
         except Exception as error:
             raise LoweringError(
-                f"{self.title} ({self.declared}): {type(error).__name__}: {error}{failing_line(error)}"
+                f"{self.title} ({self.declared}): {type(error).__name__}: {error}{failing_line(error, self.declared)}"
             ) from error
 
     def _invalid(self, error: Any, arguments: str, text: str) -> LoweringError:
