@@ -1,8 +1,32 @@
 """The home of `pipeline.op` and what declarations use, with the compiler that their `check` uses."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
+
+from pipeline.dialect_passes.custom_operators import checking
 from pipeline.dialect_passes.custom_operators.declaration import CustomOp, op
 from pipeline.dialect_passes.custom_operators.launch import Launch
 from pipeline.dialect_passes.custom_operators.lowering import Refused
 from pipeline.dialect_passes.custom_operators.sizes import ceildiv
 
 __all__ = ["CustomOp", "Launch", "Refused", "ceildiv", "op"]
+
+
+def _compiled(
+    module: Module, args: tuple[Tensor, ...], target: str, lowerings: Mapping[str, str]
+) -> Callable[..., Any]:
+    """A module compiled for `check`. Raises Unavailable where this machine cannot run the target."""
+    from pipeline.runtime import IncompatibleDeviceError
+
+    from .api import compile
+
+    try:
+        return compile(module, args=args, target=target, lowerings=lowerings)
+    except IncompatibleDeviceError as error:
+        raise checking.Unavailable(str(error)) from None
+
+
+checking.set_compiler(_compiled)

@@ -131,8 +131,7 @@ def pull_back(
         return list(inner), [grad for grad in found if grad is not None]
 
     # The level of vjp is what tells the primals from each other and from the graph around them, to any order.
-    _, _, found = torch.func.vjp(differentiate, *primals, has_aux=True)
-    rest = iter(found)
+    rest = iter(torch.func.vjp(differentiate, *primals, has_aux=True)[-1])
     return [next(rest) if use else None for use in used]
 
 

@@ -13,6 +13,7 @@ import torch
 from . import backward, composition, fakes, gradient, library_functions, registry, results
 from .analysis import Analyses
 from .errors import DeclarationError
+from .report import Report
 from .saving import SavedGraphs
 from .schema import Schema, check_name, infer_schema
 
@@ -203,6 +204,34 @@ class CustomOp:
         Only the types of the tensors matter, which may be fake.
         """
         return fakes.call_problem(self, args, kwargs)
+
+    def check(
+        self,
+        samples: Iterable[Any],
+        targets: Sequence[str] = ("cpu",),
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+        strict: bool = True,
+    ) -> Report:
+        """Compares all that was declared with the meaning, on each sample, and reports it.
+
+            print(swiglu.check([(x, gate), (x, gate, 0.5)], targets=("cpu", "vulkan")))
+
+        Compared are eager calls; the given fake kernel, shape and dtype functions; `torch.library.opcheck`; the
+        gradient in float64 with the composition's and with finite differences; and, on each target, the compiled
+        operator with each of its lowerings in turn and with its meaning. What cannot be compared here is in the
+        report as skipped, with the reason.
+
+        samples: tuples of arguments, dicts of them by name, or pairs of both.
+        rtol, atol: as `torch.testing.assert_close` takes them, for results (not gradients).
+        strict: raises CheckError, whose message is the report, if anything is wrong; with False it is only returned.
+        Raises SampleError for a sample that does not fit.
+        """
+        from . import checking
+
+        tolerances = checking.Tolerances(rtol, atol)
+        return checking.check(self, samples, targets, tolerances, strict=strict)
 
     def kernel(self, target: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Gives the operator a kernel for a target; see `kernels.kernel_decorator`."""

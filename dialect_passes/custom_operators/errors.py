@@ -17,6 +17,10 @@ class GradientError(CustomOperatorError, RuntimeError):
     """A gradient was asked of an operator that has none, or its hand-written backward gave something unfit."""
 
 
+class SampleError(CustomOperatorError, TypeError):
+    """A sample given to `check` does not fit the operator's arguments."""
+
+
 class CheckError(CustomOperatorError, AssertionError):
     """`check` found that an operator's parts do not agree; `report` holds all of its rows."""
 
