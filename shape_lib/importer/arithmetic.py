@@ -80,7 +80,10 @@ def length(context: Context, value: Value) -> Value:
     """`len` of a list."""
     if isinstance(value.type, ListType) and value.type.element is None:
         return constant(0)
-    return context.op("aten.len.t", INT, value)
+    found = context.op("aten.len.t", INT, value)
+    assert found.ssa is not None
+    context.sizes.add(found.ssa)
+    return found
 
 
 def greater(context: Context, left: Value, right: Value) -> Value:
@@ -149,20 +152,30 @@ def _as_number(context: Context, node: ast.AST, value: Value) -> Value:
 
 def _integers(context: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.FloorDiv, ast.Mod)):
-        check_divisor(context, node, right, "integer division or modulo by zero")
-    found = context.op(f"aten.{_NAMES[type(op)]}.int", INT, left, right)
-    return _python_remainder(context, node, found, right) if isinstance(op, ast.Mod) else found
+        compute = _quotient if isinstance(op, ast.FloorDiv) else _remainder
+        message = "integer division or modulo by zero"
+        return _unless_zero(context, node, right, message, lambda: compute(context, node, left, right))
+    return context.op(f"aten.{_NAMES[type(op)]}.int", INT, left, right)
 
 
-def _python_remainder(context: Context, node: ast.AST, remainder: Value, divisor: Value) -> Value:
+def _quotient(context: Context, node: ast.AST, left: Value, right: Value) -> Value:
+    return context.op("aten.floordiv.int", INT, left, right)
+
+
+def _remainder(context: Context, node: ast.AST, left: Value, right: Value) -> Value:
+    if not right.known:
+        # Folding a remainder by zero would end the process, even where it is never computed.
+        whole = context.op("aten.mul.int", INT, _quotient(context, node, left, right), right)
+        return context.op("aten.sub.int", INT, left, whole)
+    remainder = context.op("aten.remainder.int", INT, left, right)
+    return _with_sign_of(context, node, remainder, right)
+
+
+def _with_sign_of(context: Context, node: ast.AST, remainder: Value, divisor: Value) -> Value:
     """The remainder with the divisor's sign, as in Python; torch-mlir gives it the dividend's."""
-
-    def below_zero(value: Value) -> Value:
-        if value.known:
-            return constant(value.constant < 0)  # type: ignore[operator]
-        return context.op("aten.lt.int", BOOL, value, constant(0))
-
-    other_sign = compare(context, node, ast.NotEq(), below_zero(remainder), below_zero(divisor))
+    below_zero = context.op("aten.lt.int", BOOL, remainder, constant(0))
+    divisor_below_zero = constant(divisor.constant < 0)  # type: ignore[operator]
+    other_sign = compare(context, node, ast.NotEq(), below_zero, divisor_below_zero)
     variables = Variables({"%value": remainder})
 
     def corrected(inner: Variables) -> None:
@@ -175,13 +188,26 @@ def _python_remainder(context: Context, node: ast.AST, remainder: Value, divisor
     return variables.names["%value"]
 
 
-def check_divisor(context: Context, node: ast.AST, divisor: Value, message: str) -> None:
-    """Raise ZeroDivisionError where the divisor is zero."""
+def _unless_zero(
+    context: Context, node: ast.AST, divisor: Value, message: str, compute: Callable[[], Value]
+) -> Value:
+    """What `compute` gives; ZeroDivisionError where the divisor is zero."""
     if divisor.known and divisor.constant != 0:
-        return
+        return compute()
     zero = constant(0 if divisor.type == INT else 0.0)
     is_zero = compare(context, node, ast.Eq(), divisor, zero)
-    branch(context, node, is_zero, lambda v: raise_error(context, f"ZeroDivisionError: {message}", v), nothing, Variables())
+    variables = Variables()
+
+    def computed(inner: Variables) -> None:
+        inner.names["%value"] = compute()
+
+    def fail(inner: Variables) -> None:
+        raise_error(context, f"ZeroDivisionError: {message}", inner)
+
+    branch(context, node, is_zero, fail, computed, variables)
+    if variables.dead:
+        raise context.error(node, f"`{ast.unparse(node)}` divides by zero")
+    return variables.names["%value"]
 
 
 def raise_error(context: Context, message: str | Value, variables: Variables) -> None:
@@ -192,11 +218,16 @@ def raise_error(context: Context, message: str | Value, variables: Variables) ->
 
 
 def _true_division(context: Context, node: ast.AST, left: Value, right: Value) -> Value:
-    check_divisor(context, node, right, "division by zero")
-    if left.type == INT and right.type == INT:
-        return context.op("aten.div.int", FLOAT, left, right)
-    left, right = (context.convert(value, FLOAT, node) for value in (left, right))
-    return context.op("aten.div.float", FLOAT, left, right)
+    name = "int" if left.type == INT and right.type == INT else "float"
+    if name == "float":
+        left, right = (context.convert(value, FLOAT, node) for value in (left, right))
+    return _unless_zero(
+        context,
+        node,
+        right,
+        "division by zero",
+        lambda: context.op(f"aten.div.{name}", FLOAT, left, right),
+    )
 
 
 def _power(context: Context, node: ast.AST, left: Value, right: Value) -> Value:

@@ -60,6 +60,8 @@ class Context:
         # Roots of lists that lie in another list since, and of lists that were changed.
         self.contained: set[int] = set()
         self.changed: set[int] = set()
+        # The names of values that are lengths, and so not negative.
+        self.sizes: set[str] = set()
         self._conditional = 0
 
     # ---- places and errors

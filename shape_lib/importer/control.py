@@ -121,7 +121,9 @@ class _Merge:
         before = self.outer.names.get(name)
         found = [side.variables.names.get(name) for side in self.live]
         if before is not None and all(value is not None and value.base is before.base for value in found):
-            return before
+            # What the only side that goes on has found to be there is there afterwards.
+            narrowed = found[0] if len(self.sides) > len(found) == 1 else None
+            return before if narrowed is None or narrowed.type == before.type else narrowed.type
         if name in FLAGS:
             found = [value or FALSE for value in found]
         present = [value for value in found if value is not None]
@@ -152,7 +154,10 @@ class _Merge:
 
     def _joined(self, name: str, type_: Type, names: object) -> Value:
         values = [side.variables.names[name] for side in self.live if name in side.variables.names]
-        return rebuild(type_, names, [list(leaf_values(value)) for value in values])
+        joined = rebuild(type_, names, [list(leaf_values(value)) for value in values])
+        before = self.outer.names.get(name)
+        only_narrowed = before is not None and all(value.base is before.base for value in values)
+        return replace(joined, origin=before) if only_narrowed else joined
 
 
 def yielded(context: Context, value: Value | None, type_: Type, node: ast.AST) -> list[str]:

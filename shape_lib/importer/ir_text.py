@@ -101,6 +101,8 @@ def _remove_dead(block: Block, used: set[str]) -> None:
     for operation in reversed(block.operations):
         if not operation.regions and not _needed(operation, used):
             continue
+        if operation.name == "prim.If":
+            _remove_unused_results(operation, used)
         for region in reversed(operation.regions):
             _remove_dead(region, used)
         if not _needed(operation, used):
@@ -108,6 +110,14 @@ def _remove_dead(block: Block, used: set[str]) -> None:
         used.update(operation.operands)
         kept.append(operation)
     block.operations = kept[::-1]
+
+
+def _remove_unused_results(operation: Operation, used: set[str]) -> None:
+    keep = [name in used for name, _ in operation.results]
+    operation.results = [result for result, kept in zip(operation.results, keep, strict=True) if kept]
+    for region in operation.regions:
+        end = region.operations[-1]
+        end.operands = [name for name, kept in zip(end.operands, keep, strict=True) if kept]
 
 
 def _needed(operation: Operation, used: set[str]) -> bool:

@@ -109,9 +109,13 @@ def _range(context: Context, node: ast.Call, variables: Variables) -> Iterable:
 
 
 def _range_length(context: Context, node: ast.AST, start: Value, stop: Value, step: Value) -> Value:
-    """The number of rounds; a negative one stands for none."""
+    """The number of rounds. It must not be negative: torch-mlir, unrolling that, ends the process."""
+    if _is(step, 1) and _is(start, 0) and stop.ssa in context.sizes:
+        return stop
     if _is(step, 1):
-        return stop if _is(start, 0) else arithmetic.binary(context, node, ast.Sub(), stop, start)
+        distance = stop if _is(start, 0) else arithmetic.binary(context, node, ast.Sub(), stop, start)
+        known = distance.known and isinstance(distance.constant, int)
+        return constant(max(0, distance.constant)) if known else context.op("prim.max.int", INT, distance, constant(0))  # type: ignore[type-var]
     return context.prelude("range_length", [start, stop, step], Variables(), node)
 
 

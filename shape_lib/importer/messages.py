@@ -37,7 +37,9 @@ def _template(context: Context, node: ast.expr, variables: Variables) -> tuple[s
         parts = [_template(context, part, variables) for part in node.values]
         return "".join(text for text, _ in parts), [value for _, values in parts for value in values]
     if isinstance(node, ast.FormattedValue):
-        return _shown(context, node.value, variables)
+        text, values = _shown(context, node.value, variables)
+        quoted = node.conversion == ord("r") and values and values[0].type == STR
+        return (f"'{text}'" if quoted else text), values
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = (_template(context, side, variables) for side in (node.left, node.right))
         return left[0] + right[0], left[1] + right[1]

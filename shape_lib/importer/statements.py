@@ -69,8 +69,6 @@ def _if(context: Context, node: ast.If, rest: list[ast.stmt], variables: Variabl
         return run
 
     branch(context, node, flag, side(bodies[0], True), side(bodies[1], False), variables)
-    if not consumed and not variables.dead and going_on[0] != going_on[1]:
-        narrow(context, node.test, variables, going_on[0])
     return consumed
 
 
@@ -123,8 +121,12 @@ def _while(context: Context, node: ast.While, variables: Variables) -> None:
     ended = loop(context, node, constant(MOST_ROUNDS), one_round, variables)
     message = f"RuntimeError: a while loop in a shape function runs for more than {MOST_ROUNDS} rounds"
 
+    def once_more(inner: Variables) -> None:
+        flag = truth(context, evaluate(context, node.test, inner), node.test)
+        branch(context, node, flag, lambda v: arithmetic.raise_error(context, message, v), nothing, inner)
+
     def check(inner: Variables) -> None:
-        branch(context, node, ended, nothing, lambda v: arithmetic.raise_error(context, message, v), inner)
+        branch(context, node, ended, nothing, once_more, inner)
 
     unless_left(context, node, variables, check)
 
@@ -157,9 +159,7 @@ def _assert(context: Context, node: ast.Assert, variables: Variables) -> None:
         context.at(node)
         arithmetic.raise_error(context, message, inner)
 
-    branch(context, node, flag, nothing, fail, variables)
-    if not variables.dead:
-        narrow(context, node.test, variables, True)
+    branch(context, node, flag, lambda inner: narrow(context, node.test, inner, True), fail, variables)
 
 
 def _raise(context: Context, node: ast.Raise, variables: Variables) -> None:
