@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from .context import Context, Emit, named_leaves
 from .ir_text import Block
-from .types import BOOL, INT, NONE, TupleType, Type, has_value, join, leaves
+from .types import BOOL, INT, NONE, ListType, TupleType, Type, has_value, join, leaves
 from .values import (
     BROKE,
     CONTINUED,
@@ -296,11 +296,26 @@ class _Loop:
             )
         self.context.builder.op("prim.Loop.condition", names)
 
+    def _initial(self, start: Value | None, type_: Type) -> list[str]:
+        """What the first round begins with. Lists are copied: torch-mlir takes a loop's operand for changed, and
+        then does not know its length, which may be the number of rounds."""
+        names = yielded(self.context, start, type_, self.node)
+        if start is None or not named_leaves(start.type):
+            return names
+        return [
+            self._copied(name, part) if isinstance(part, ListType) else name
+            for name, part in zip(names, named_leaves(type_), strict=True)
+        ]
+
+    def _copied(self, name: str, type_: ListType) -> str:
+        (empty,) = self.context.builder.op("prim.ListConstruct", [], [type_])
+        return self.context.builder.op("aten.add.t", [name, empty], [type_])[0]
+
     def _finish(self, trips: Value, block: Block) -> None:
         operands = [self.context.ssa(trips), self.context.ssa(constant(True))]
         for name, value in self.carried.items():
             start = FALSE if name in FLAGS and name not in self.outer.names else self.outer.names.get(name)
-            operands += yielded(self.context, start, value.type, self.node)
+            operands += self._initial(start, value.type)
         types = [part for value in self.carried.values() for part in named_leaves(value.type)]
         results = iter(self.context.builder.op("prim.Loop", operands, types, "", [block]))
         for name, value in self.carried.items():

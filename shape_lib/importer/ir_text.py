@@ -39,8 +39,8 @@ class Block:
     operations: list[Operation] = field(default_factory=list)
 
 
-# Everything that this package writes and whose only effect is its result.
-_EFFECTS = ("prim.RaiseException", "prim.If.yield", "prim.Loop.condition", "func.return")
+# What counts even where nothing uses its result: a helper may raise. All else that this package writes is pure.
+_EFFECTS = ("prim.RaiseException", "prim.If.yield", "prim.Loop.condition", "func.return", "func.call")
 
 
 class Builder:
