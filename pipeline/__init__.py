@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipeline import ops
     from pipeline.api import compile, explain
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
     from pipeline.operators import CustomOp, Launch, Refused, ceildiv, op
@@ -53,10 +54,13 @@ __all__ = [
     "explain",
     "load",
     "op",
+    "ops",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return importlib.import_module("pipeline.ops")
     if name not in _HOMES:
         raise AttributeError(f"module 'pipeline' has no attribute '{name}'")
     try:
