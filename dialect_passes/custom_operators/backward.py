@@ -131,7 +131,8 @@ def pull_back(
         return list(inner), [grad for grad in found if grad is not None]
 
     # The level of vjp is what tells the primals from each other and from the graph around them, to any order.
-    rest = iter(torch.func.vjp(differentiate, *primals, has_aux=True)[-1])
+    pulled: Any = torch.func.vjp(differentiate, *primals, has_aux=True)
+    rest = iter(pulled[-1])
     return [next(rest) if use else None for use in used]
 
 

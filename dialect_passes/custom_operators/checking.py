@@ -130,7 +130,7 @@ def _comparisons(
     op: CustomOp, values: list[Any], targets: Sequence[str], tolerances: Tolerances, machine: _Machine
 ) -> Iterator[tuple[str, Callable[[], Outcome]]]:
     """All comparisons for one sample, by what they compare with the meaning."""
-    yield "eager", lambda: _compared(lambda: _outcome(op, op, values), lambda: _truth(op, values), tolerances)
+    yield "eager", lambda: _compared_results(op, values, lambda: _outcome(op, op, values), tolerances)
     yield "shapes and dtypes", lambda: _types(op, values)
     yield "opcheck", lambda: _opcheck(op, values)
     yield "gradient", lambda: _gradient(op, values)
@@ -167,22 +167,55 @@ def _compared(
     given: Callable[[], Sequence[Tensor]], truth: Callable[[], Sequence[Tensor]], tolerances: Tolerances
 ) -> Outcome:
     try:
-        wanted = [tensor.detach() for tensor in truth()]
+        wanted = truth()
     except Exception as error:
         return "WRONG", f"the operator's function fails: {_short(error)}"
     try:
-        torch.testing.assert_close(
-            [tensor.detach() for tensor in given()],
-            wanted,
-            equal_nan=True,
-            rtol=tolerances.rtol,
-            atol=tolerances.atol,
-        )
+        _assert_close(given(), wanted, tolerances)
     except Unavailable as error:
         return "skipped", str(error)
     except Exception as error:
         return "WRONG", _short(error)
     return "ok", ""
+
+
+def _assert_close(given: Sequence[Tensor], wanted: Sequence[Tensor], tolerances: Tolerances) -> None:
+    torch.testing.assert_close(
+        [tensor.detach() for tensor in given],
+        [tensor.detach() for tensor in wanted],
+        equal_nan=True,
+        rtol=tolerances.rtol,
+        atol=tolerances.atol,
+    )
+
+
+def _compared_results(
+    op: CustomOp, values: list[Any], given: Callable[[], Sequence[Tensor]], tolerances: Tolerances
+) -> Outcome:
+    """A run of the operator compared with its meaning.
+
+    In 16 bits the meaning rounds after every operation, which a fused kernel does not: what the meaning gives in
+    float32, rounded once, is as right.
+    """
+    found: list[Tensor] = []
+
+    def run() -> list[Tensor]:
+        found.extend(given())
+        return found
+
+    outcome = _compared(run, lambda: _truth(op, values), tolerances)
+    if outcome[0] != "WRONG" or not found or not any(t.dtype in _HALVES for t in tensors_in(values)):
+        return outcome
+    wider = [map_tensors(lambda t: t.float() if t.dtype in _HALVES else t, value) for value in values]
+    rounded = _compared(lambda: found, lambda: _rounded(_truth(op, wider), found), tolerances)
+    return rounded if rounded[0] == "ok" else outcome
+
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _rounded(truth: Sequence[Tensor], found: Sequence[Tensor]) -> list[Tensor]:
+    return [tensor.to(other.dtype) for tensor, other in zip(truth, found, strict=True)]
 
 
 def _short(error: Exception) -> str:
@@ -333,7 +366,7 @@ def _compiled(
             loaded = machine.load(_OneCall(op, Call.of(values)), tensors, target, {op.name: title})
             return list(tensors_in(loaded(*(tensor.clone() for tensor in tensors))))
 
-    return _compared(run, lambda: _truth(op, values), tolerances)
+    return _compared_results(op, values, run, tolerances)
 
 
 def _refusal(op: CustomOp, values: list[Any], target: str, title: str) -> str | None:
