@@ -11,8 +11,8 @@ from ..registry import LibraryFunction, operator_of, registered_for
 from . import cache
 from .errors import Problem, ShapeLibraryError
 from .library import Entry, Library
-from .names import HAS_VALUE_SEMANTICS, Target, decorated_target, symbol, target_of_name
-from .source import Function, Scope, SourceFile, Sources
+from .names import HAS_VALUE_SEMANTICS, Target, decorated_targets, symbol, target_of_name
+from .source import Function, Scope, Sources
 
 
 def import_file(path: str | Path) -> str:
@@ -48,21 +48,23 @@ def _import_file(path: Path, sources: Sources) -> str:
     found: list[tuple[Target, Function]] = []
     for node in file.tree.body:
         if isinstance(node, ast.FunctionDef):
-            found += [(target, Function(node, Scope(file))) for target in _file_targets(file, node, problems)]
+            function = Function(node, Scope(file))
+            found += [(target, function) for target in _file_targets(function, sources, problems)]
     if not found and not problems:
         message = "there is no shape or dtype function: mark some with @shape_function or @dtype_function"
         problems.append(Problem(file.display, 1, 0, message))
     return _import(found, sources, problems)
 
 
-def _file_targets(file: SourceFile, node: ast.FunctionDef, problems: list[Problem]) -> list[Target]:
+def _file_targets(function: Function, sources: Sources, problems: list[Problem]) -> list[Target]:
+    node, scope = function.node, function.scope
     try:
         named = target_of_name(node.name)
-        decorated = [decorated_target(decorator) for decorator in node.decorator_list]
+        decorated = [target for decorator in node.decorator_list for target in decorated_targets(decorator, scope, sources)]
     except ValueError as error:
-        problems.append(file.problem(node, str(error)))
+        problems.append(scope.file.problem(node, str(error)))
         return []
-    return [target for target in (named, *decorated) if target is not None]
+    return [*([named] if named else []), *decorated]
 
 
 def _import_objects(wanted: list[tuple[Target, FunctionType]], sources: Sources) -> str:

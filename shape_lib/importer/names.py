@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 
 from ..registry import operator_of
+from .source import Constant, Scope, Sources
 
 HAS_VALUE_SEMANTICS = "has_value_semantics"
 _KINDS = ("shape", "dtype", HAS_VALUE_SEMANTICS)
@@ -35,21 +36,39 @@ def target_of_name(name: str) -> Target | None:
     return Target(operator_of(operator.replace("〇", ".")), kind)
 
 
-def decorated_target(decorator: ast.expr) -> Target | None:
-    """The target of ``@shape_function("aten.relu.default")``; None for decorators of others.
+def decorated_targets(decorator: ast.expr, scope: Scope, sources: Sources) -> list[Target]:
+    """The targets of ``@shape_function("aten.relu.default", ...)``; none for decorators of others.
 
     Raises:
-        ValueError: if the operator is not given as a string.
+        ValueError: if the operators are not given as strings, or tuples of them with a ``*``.
     """
     if not isinstance(decorator, ast.Call):
-        return None
+        return []
     name = decorator.func.attr if isinstance(decorator.func, ast.Attribute) else getattr(decorator.func, "id", "")
     if name not in _DECORATORS:
-        return None
-    arguments = [*decorator.args, *(keyword.value for keyword in decorator.keywords)]
-    if len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and isinstance(arguments[0].value, str):
-        return Target(operator_of(arguments[0].value), _DECORATORS[name])
-    raise ValueError(f'@{name} needs the operator as a string, as in @{name}("aten.relu.default")')
+        return []
+    operators = [operator for argument in decorator.args for operator in _strings(argument, scope, sources)]
+    if not operators or decorator.keywords:
+        raise ValueError(f'@{name} needs operators as strings, as in @{name}("aten.relu.default")')
+    return [Target(operator_of(operator), _DECORATORS[name]) for operator in operators]
+
+
+def _strings(node: ast.expr, scope: Scope, sources: Sources) -> list[str]:
+    """The strings that an argument stands for: written there, or constants of a module."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [text for element in node.elts for text in _strings(element, scope, sources)]
+    if isinstance(node, ast.Starred):
+        return _strings(node.value, scope, sources)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _strings(node.left, scope, sources) + _strings(node.right, scope, sources)
+    meaning = sources.resolve(node.id, scope) if isinstance(node, ast.Name) else None
+    if isinstance(meaning, str):
+        return [meaning]
+    if isinstance(meaning, Constant):
+        return _strings(meaning.expression, meaning.scope, sources)
+    raise ValueError(f"{ast.unparse(node)} is no operator: write strings, or a tuple of strings above")
 
 
 def symbol(target: Target) -> str:

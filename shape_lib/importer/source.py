@@ -168,7 +168,9 @@ class Sources:
             file = self.load(module.path)
             if name in file.bindings:
                 return self.resolve(name, Scope(file))
-        return self.module(f"{module.name}.{name}", module.path and module.path.parent)
+            inside = module.path.name == "__init__.py" and self._in_folder(module.path.parent, [name])
+            return Module(f"{module.name}.{name}", inside) if inside else None
+        return self.module(f"{module.name}.{name}", None)
 
     def _meaning(self, binding: Binding, scope: Scope) -> Meaning | None:
         if isinstance(binding, ast.FunctionDef):
