@@ -119,7 +119,10 @@ class CustomCalls:
         self.choices: list[Choice] = []
 
     def lower(self, module: GraphModule) -> None:
-        """Marks or inlines every call in `module`. Raises InputError for a lowering asked for that cannot be."""
+        """Marks or inlines every call in `module`.
+
+        Raises InputError for a lowering asked for that cannot be, and for an operator that contradicts itself.
+        """
         inliner = Inliner(module, self._table)
         waiting = deque(module.graph.nodes)
         while waiting:
@@ -134,6 +137,9 @@ class CustomCalls:
             self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in self._candidates(op)])
             return inliner.inline(node, lambda _, **kwargs: _functional(op, kwargs))
         args, kwargs = _values(node)
+        if problem := op.call_problem(args, kwargs):
+            line = user_line(node)
+            raise InputError(f"{op.name}{f' (called at {line})' if line else ''}: {problem}")
         types = describe_call(bound_arguments(op.overload, args, kwargs), _results(node))
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)

@@ -349,3 +349,25 @@ def test_wrong_ir_is_one_error_that_names_the_lowering(function):
 
     with pytest.raises(CustomOperatorError, match=rf"{function.__name__} .*test_compile.py"):
         pipeline.compile(Uses(), args=(X, GATE))
+
+
+@pipeline.op("compiletest::halves")
+def halves(x: Tensor) -> Tensor:
+    return x[::2]
+
+
+class Halves(nn.Module):
+    def forward(self, x):
+        return halves(x)
+
+
+def test_a_wrong_shape_function_is_an_error_at_the_call():
+    """It is right for even sizes, so that only the call at hand shows it."""
+
+    @halves.shape
+    def shape(x: list[int]) -> list[int]:
+        return [x[0] // 2, *x[1:]] if len(x) > 1 else [x[0] // 2]
+
+    assert pipeline.explain(Halves(), args=(torch.randn(4, 3),))
+    with pytest.raises(InputError, match=r"(?s)compiletest::halves \(called at .*test_compile.py.*shape"):
+        pipeline.explain(Halves(), args=(torch.randn(5, 3),))

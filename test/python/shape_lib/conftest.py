@@ -27,7 +27,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="session")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[Callable[..., Any]]], "Imported"]:
+def imported(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[Sequence[Callable[..., Any]]], "Imported"]:
     """Imports plain functions as the shape functions of operators `test::<name>`."""
 
     def make(functions: Sequence[Callable[..., Any]], *, text: str | None = None) -> Imported:
@@ -64,7 +66,9 @@ class Imported:
             return raised.message
         return _from_heap(machine, result)
 
-    def simplify(self, calls: Sequence[tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]]) -> dict[Any, Any]:
+    def simplify(
+        self, calls: Sequence[tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]]
+    ) -> dict[Any, Any]:
         """The result sizes of operators called with constants, by torch-mlir's passes alone."""
         numbered = [(f.__name__, i, arguments) for f, inputs in calls for i, arguments in enumerate(inputs)]
         module = ir.Module.parse(_program(numbered, self.functions), self.context)
@@ -130,7 +134,9 @@ class _Writer:
         if isinstance(value, list):
             return self._list(value, wanted)
         kind = type(value).__name__
-        text = {bool: lambda v: str(v).lower(), str: json.dumps, float: lambda v: f"{v:.17e}"}.get(type(value), str)
+        text = {bool: lambda v: str(v).lower(), str: json.dumps, float: lambda v: f"{v:.17e}"}.get(
+            type(value), str
+        )
         return self._line(f"torch.constant.{kind} {text(value)}", f"!torch.{kind}")
 
     def _list(self, values: list[Any], wanted: str) -> tuple[str, str]:
@@ -168,7 +174,9 @@ def _refined(module: ir.Module) -> dict[Any, Any]:
     found = {}
     for function in module.body.operations:
         name, index = ir.StringAttr(function.attributes["sym_name"]).value.split("|")
-        (operator,) = [op for op in function.regions[0].blocks[0].operations if op.operation.name == "torch.operator"]
+        (operator,) = [
+            op for op in function.regions[0].blocks[0].operations if op.operation.name == "torch.operator"
+        ]
         sizes = [_sizes(str(result.type)) for result in operator.operation.results]
         found[name, int(index)] = sizes[0] if len(sizes) == 1 else tuple(sizes)
     return found

@@ -28,7 +28,9 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(*inputs: tuple[Any, ...], machine_only: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def case(
+    *inputs: tuple[Any, ...], machine_only: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function with the arguments that it is tried with."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -555,7 +557,19 @@ def integers(n: int) -> list[int]:
     m += 2
     m -= 1
     m *= 3
-    return [m, abs(n), abs(-5), +n + 10, 2**3, n**2, 3 - 5 + 10, max(n, 0), (n > 0) + 1, OFFSET + 1, math.gcd(n, 6)]
+    return [
+        m,
+        abs(n),
+        abs(-5),
+        +n + 10,
+        2**3,
+        n**2,
+        3 - 5 + 10,
+        max(n, 0),
+        (n > 0) + 1,
+        OFFSET + 1,
+        math.gcd(n, 6),
+    ]
 
 
 @case((5, 6.5), (2, -1.0))

@@ -59,7 +59,9 @@ def draw(kinds, rng):
     alike = [[rng.choice([2, 2, 2, 3]), rng.choice([1, 1, 1, 2])] for _ in range(rng.randrange(4))]
     choices = {
         "tensor": lambda: sizes,
-        "other": lambda: [rng.choice([1, size, size, 2, 3]) for size in sizes[rng.randrange(len(sizes) + 1) :]],
+        "other": lambda: [
+            rng.choice([1, size, size, 2, 3]) for size in sizes[rng.randrange(len(sizes) + 1) :]
+        ],
         "optional": lambda: rng.choice([None, [rng.choice([1, size, size, 2, 3]) for size in sizes]]),
         "tensors": lambda: alike,
         "int": lambda: rng.choice([-2, -1, 0, 1, 2, 3, 7]),
