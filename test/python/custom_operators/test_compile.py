@@ -52,14 +52,14 @@ extern "C" __global__ void gated(const float *x, const float *gate, float *out, 
 
 @gated.kernel("cpu", code=C_SOURCE, dtypes=[torch.float32])
 def on_cpu(x, limit):
-    if x.rank != 2:
+    if len(x.shape) != 2:
         raise pipeline.Refused("it is for rank 2")
     return pipeline.Launch(workgroups=[pipeline.ceildiv(x.numel(), 256)], constants=[x.numel(), limit])
 
 
 @gated.kernel("vulkan", code=GLSL_SOURCE, dtypes=[torch.float32])
 def on_vulkan(x, limit):
-    if x.rank != 2:
+    if len(x.shape) != 2:
         raise pipeline.Refused("it is for rank 2")
     return pipeline.Launch(workgroups=[pipeline.ceildiv(x.numel(), 64)], constants=[x.numel(), limit])
 

@@ -63,7 +63,7 @@ def test_its_operator_compiles_with_the_kernel(swiglu):
     x = torch.randn(300, 8)
     exe = pipeline.compile(model, args=(x,))
     torch.testing.assert_close(exe(x), model(x))
-    assert exe.manifest.notes == ("mylib::swiglu: C kernel swiglu, 1 call",)
+    assert exe.manifest.notes == ("mylib::swiglu: C kernel swiglu.c:swiglu, 1 call",)
 
 
 def test_its_lowering_compiles_for_cuda(swiglu):
