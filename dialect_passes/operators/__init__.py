@@ -8,6 +8,6 @@ A decomposition is a Python function over torch operations, registered under the
 torch is imported inside the functions only, so that this package also loads where torch is absent.
 """
 
-from .registry import decomposes, decomposition_table
+from .registry import decomposes, decomposition_table, load_families
 
-__all__ = ["decomposes", "decomposition_table"]
+__all__ = ["decomposes", "decomposition_table", "load_families"]

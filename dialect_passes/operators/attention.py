@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pipeline.shape_lib.helpers.dims import assert_same
+from pipeline.shape_lib.helpers.promotion import same
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -55,3 +59,42 @@ def _mask(query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool)
     rows = torch.arange(query.shape[-2], device=query.device).unsqueeze(1)
     columns = torch.arange(key.shape[-2], device=query.device).unsqueeze(0)
     return columns <= rows
+
+
+@shape_function("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def flash_attention_backward_shape(
+    grad: list[int],
+    query: list[int],
+    key: list[int],
+    value: list[int],
+    out: list[int],
+    logsumexp: list[int],
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: list[int] | None,
+    scale: float | None,
+) -> tuple[list[int], list[int], list[int]]:
+    """Those of query, key and value: [batch, heads, length, size]."""
+    assert len(query) == 4 and len(key) == 4 and len(value) == 4, "query, key and value have four dimensions"
+    assert_same(grad, out)
+    return query, key, value
+
+
+@dtype_function("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def flash_attention_backward_dtype(
+    grad: tuple[int, int],
+    query: tuple[int, int],
+    key: tuple[int, int],
+    value: tuple[int, int],
+    out: tuple[int, int],
+    logsumexp: tuple[int, int],
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: tuple[int, int] | None,
+    scale: float | None,
+) -> tuple[int, int, int]:
+    """Of all alike."""
+    _, dtype = query
+    _, key_dtype = key
+    _, value_dtype = value
+    return dtype, same(dtype, key_dtype), same(dtype, value_dtype)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.broadcasting import broadcast
+from pipeline.shape_lib.helpers.promotion import floating, inexact, same, to_complex
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -21,3 +26,38 @@ def absolute(z: Tensor) -> Tensor:
     longer, shorter = torch.maximum(a, b), torch.minimum(a, b)
     ratio = torch.where((longer == 0) | (longer == float("inf")), 0.0, shorter / longer)
     return longer * torch.sqrt(1 + ratio * ratio)
+
+
+@shape_function("aten.angle.default", "aten._conj.default", "aten._conj_physical.default")
+def unary_shape(z: list[int]) -> list[int]:
+    """That of the argument."""
+    return z
+
+
+@dtype_function("aten.angle.default")
+def angle_dtype(z: tuple[int, int]) -> int:
+    """A real number; also real numbers have an angle, 0 or pi."""
+    _, dtype = z
+    return dtypes.real_dtype(inexact(dtype))
+
+
+@dtype_function("aten._conj.default", "aten._conj_physical.default")
+def conjugate_dtype(z: tuple[int, int]) -> int:
+    """That of the argument."""
+    _, dtype = z
+    return dtype
+
+
+# torch-mlir's own shape function of polar does not broadcast.
+@shape_function("aten.complex.default", "aten.polar.default")
+def from_parts_shape(a: list[int], b: list[int]) -> list[int]:
+    """Both broadcast."""
+    return broadcast(a, b)
+
+
+@dtype_function("aten.complex.default", "aten.polar.default")
+def from_parts_dtype(a: tuple[int, int], b: tuple[int, int]) -> int:
+    """Of two real tensors of one dtype."""
+    _, a_dtype = a
+    _, b_dtype = b
+    return to_complex(floating(same(a_dtype, b_dtype)))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.shape_lib.helpers import convolution as sizes
+from pipeline.shape_lib.helpers.promotion import same
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -65,3 +69,41 @@ def _spread(x: Tensor, axis: int, stride: int) -> Tensor:
     pads = [0, 0] * (x.dim() - 1 - axis) + [0, stride - 1]
     spread = torch.ops.aten.constant_pad_nd.default(x.unsqueeze(axis + 1), pads, 0)
     return spread.flatten(axis, axis + 1).narrow(axis, 0, (size - 1) * stride + 1)
+
+
+# torch-mlir's own shape function does not know that one stride or padding may stand for all dimensions.
+@shape_function("aten.convolution.default")
+def convolution_shape(
+    x: list[int],
+    weight: list[int],
+    bias: list[int] | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> list[int]:
+    """Batch, output channels, and as often as the kernel fits."""
+    return sizes.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+@dtype_function("aten.convolution.default")
+def convolution_dtype(
+    x: tuple[int, int],
+    weight: tuple[int, int],
+    bias: tuple[int, int] | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> int:
+    """Of input, weight and bias alike."""
+    _, dtype = x
+    _, weight_dtype = weight
+    if bias is not None:
+        _, bias_dtype = bias
+        assert bias_dtype == dtype, "the bias has another dtype than the input"
+    return same(dtype, weight_dtype)

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.broadcasting import broadcast
+from pipeline.shape_lib.helpers.promotion import integral, promoted
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -171,3 +176,24 @@ def isfinite(x: Tensor) -> Tensor:
     if not (x.is_floating_point() or x.is_complex()):
         return torch.ones_like(x, dtype=torch.bool)
     return x.abs() < float("inf")
+
+
+# torch-mlir's shape functions of the remainders do not broadcast; they stay whole in f64.
+@shape_function("aten.fmod.Tensor", "aten.remainder.Tensor", "aten.gcd.default", "aten.lcm.default")
+def binary_shape(a: list[int], b: list[int]) -> list[int]:
+    """Both broadcast."""
+    return broadcast(a, b)
+
+
+@dtype_function("aten.fmod.Tensor", "aten.remainder.Tensor")
+def remainder_dtype(a: tuple[int, int], b: tuple[int, int]) -> int:
+    """That of both, promoted."""
+    dtype = promoted(a, b)
+    assert not dtypes.is_complex_dtype(dtype), "complex numbers have no remainder"
+    return dtype
+
+
+@dtype_function("aten.gcd.default", "aten.lcm.default")
+def divisor_dtype(a: tuple[int, int], b: tuple[int, int]) -> int:
+    """That of both, promoted: whole numbers only."""
+    return integral(promoted(a, b))

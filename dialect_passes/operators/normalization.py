@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -38,3 +41,80 @@ def batch_norm_inference(
     out = x.to(wide) * scale.reshape(shape) + shift.reshape(shape)
     nothing = x.new_zeros((0,))
     return out.to(x.dtype), nothing, nothing
+
+
+@shape_function("aten._batch_norm_with_update_functional.default")
+def batch_norm_with_update_shape(
+    x: list[int],
+    weight: list[int] | None,
+    bias: list[int] | None,
+    running_mean: list[int],
+    running_var: list[int],
+    momentum: float,
+    eps: float,
+) -> tuple[list[int], list[int], list[int], list[int], list[int], list[int]]:
+    """The output, mean and deviation of each channel, an empty reserve, and the new running statistics."""
+    assert len(x) >= 2, "the input has a batch and a channel dimension"
+    assert len(running_mean) == 1 and running_mean[0] == x[1], "there is one running mean per channel"
+    assert len(running_var) == 1 and running_var[0] == x[1], "there is one running variance per channel"
+    statistics = [x[1]]
+    return x, statistics, statistics, [0], running_mean, running_var
+
+
+@dtype_function("aten._batch_norm_with_update_functional.default")
+def batch_norm_with_update_dtype(
+    x: tuple[int, int],
+    weight: tuple[int, int] | None,
+    bias: tuple[int, int] | None,
+    running_mean: tuple[int, int],
+    running_var: tuple[int, int],
+    momentum: float,
+    eps: float,
+) -> tuple[int, int, int, int, int, int]:
+    """Mean and deviation have the weight's dtype, or else that of the running statistics."""
+    _, dtype = x
+    _, mean_dtype = running_mean
+    _, var_dtype = running_var
+    statistics = mean_dtype
+    if weight is not None:
+        _, statistics = weight
+    return dtype, statistics, statistics, dtypes.uint8, mean_dtype, var_dtype
+
+
+@shape_function("aten.batch_norm_backward.default")
+def batch_norm_backward_shape(
+    grad: list[int],
+    x: list[int],
+    weight: list[int],
+    running_mean: list[int] | None,
+    running_var: list[int] | None,
+    save_mean: list[int] | None,
+    save_var: list[int] | None,
+    update: bool,
+    eps: float,
+    output_mask: list[bool],
+    reserve: list[int],
+) -> tuple[list[int], list[int], list[int]]:
+    """Those of input, weight and bias."""
+    assert len(x) >= 2, "the input has a batch and a channel dimension"
+    return x, [x[1]], [x[1]]
+
+
+@dtype_function("aten.batch_norm_backward.default")
+def batch_norm_backward_dtype(
+    grad: tuple[int, int],
+    x: tuple[int, int],
+    weight: tuple[int, int],
+    running_mean: tuple[int, int] | None,
+    running_var: tuple[int, int] | None,
+    save_mean: tuple[int, int] | None,
+    save_var: tuple[int, int] | None,
+    update: bool,
+    eps: float,
+    output_mask: list[bool],
+    reserve: tuple[int, int],
+) -> tuple[int, int, int]:
+    """That of the input, and of the weight for both of its gradients."""
+    _, dtype = x
+    _, weight_dtype = weight
+    return dtype, weight_dtype, weight_dtype

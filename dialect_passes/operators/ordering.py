@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.dims import wrap_dim
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
 from .registry import decomposes
 
 if TYPE_CHECKING:
@@ -276,3 +280,18 @@ def _is_level(a: Tensor, b: Tensor) -> Tensor:
     import torch
 
     return (a == b) | (torch.isnan(a) & torch.isnan(b)) if a.is_floating_point() else a == b
+
+
+@shape_function("aten.cummax.default", "aten.cummin.default")
+def cumulative_shape(x: list[int], dim: int) -> tuple[list[int], list[int]]:
+    """Extremes so far, and their places."""
+    wrap_dim(dim, len(x))
+    return x, x
+
+
+@dtype_function("aten.cummax.default", "aten.cummin.default")
+def cumulative_dtype(x: tuple[int, int], dim: int) -> tuple[int, int]:
+    """Places are int64."""
+    _, dtype = x
+    assert not dtypes.is_complex_dtype(dtype), "complex numbers have no order"
+    return dtype, dtypes.int64

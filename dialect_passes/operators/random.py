@@ -6,7 +6,12 @@ they can be made outside of the graph; what depends on tensor values is computed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.dims import assert_sizes
+from pipeline.shape_lib.helpers.promotion import floating
+from pipeline.shape_lib.registry import dtype_function, shape_function
 
 from .registry import decomposes, keeps
 
@@ -93,3 +98,154 @@ def multinomial(weights: Tensor, count: int, replacement: bool = False) -> Tenso
     shares = (shares / shares[..., -1:]).unsqueeze(-2)
     draws = torch.rand((*weights.shape[:-1], count, 1), dtype=torch.float64, device=weights.device)
     return (shares < draws).sum(-1)
+
+
+@shape_function("aten.bernoulli.p", "aten.geometric.default")
+def probable_shape(x: list[int], p: float, generator: Any) -> list[int]:
+    """A draw per element."""
+    assert p >= 0 and p <= 1, "p is a probability"
+    return x
+
+
+# torch-mlir has no dtype function for bernoulli.p.
+@dtype_function("aten.bernoulli.p", "aten.geometric.default")
+def probable_dtype(x: tuple[int, int], p: float, generator: Any) -> int:
+    """That of the tensor that gives the shape."""
+    _, dtype = x
+    assert not dtypes.is_complex_dtype(dtype), "complex numbers are not drawn so"
+    return dtype
+
+
+@shape_function("aten.cauchy.default", "aten.log_normal.default")
+def located_shape(x: list[int], location: float, scale: float, generator: Any) -> list[int]:
+    """A draw per element."""
+    assert scale > 0, "the scale must be positive"
+    return x
+
+
+@dtype_function("aten.cauchy.default", "aten.log_normal.default")
+def located_dtype(x: tuple[int, int], location: float, scale: float, generator: Any) -> int:
+    """That of the tensor that gives the shape."""
+    _, dtype = x
+    return floating(dtype)
+
+
+@shape_function("aten.normal.float_float")
+def normal_shape(
+    mean: float,
+    std: float,
+    size: list[int],
+    generator: Any,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+) -> list[int]:
+    """The sizes given."""
+    assert std >= 0, "the deviation must not be negative"
+    assert_sizes(size)
+    return size
+
+
+@dtype_function("aten.normal.float_float")
+def normal_dtype(
+    mean: float,
+    std: float,
+    size: list[int],
+    generator: Any,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+) -> int:
+    """The dtype given, or the default."""
+    if dtype is None:
+        return dtypes.float32
+    return dtype
+
+
+@shape_function("aten.randint.default")
+def randint_shape(
+    high: int, size: list[int], dtype: int | None, layout: int | None, device: Any, pin_memory: bool | None
+) -> list[int]:
+    """The sizes given."""
+    assert high > 0, "there is no number below the bound"
+    assert_sizes(size)
+    return size
+
+
+# torch-mlir has no dtype function for randint without a dtype.
+@dtype_function("aten.randint.default")
+def randint_dtype(
+    high: int, size: list[int], dtype: int | None, layout: int | None, device: Any, pin_memory: bool | None
+) -> int:
+    """The dtype given, or int64."""
+    if dtype is None:
+        return dtypes.int64
+    return dtype
+
+
+@shape_function("aten.randint_like.default")
+def randint_like_shape(
+    x: list[int],
+    high: int,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+    memory_format: int | None,
+) -> list[int]:
+    """A draw per element."""
+    assert high > 0, "there is no number below the bound"
+    return x
+
+
+@dtype_function("aten.randint_like.default")
+def randint_like_dtype(
+    x: tuple[int, int],
+    high: int,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+    memory_format: int | None,
+) -> int:
+    """The dtype given, or that of the tensor."""
+    _, own = x
+    if dtype is None:
+        return own
+    return dtype
+
+
+@shape_function("aten.randint_like.low_dtype")
+def randint_like_between_shape(
+    x: list[int],
+    low: int,
+    high: int,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+    memory_format: int | None,
+) -> list[int]:
+    """A draw per element."""
+    assert low < high, "there is no number between the bounds"
+    return x
+
+
+@dtype_function("aten.randint_like.low_dtype")
+def randint_like_between_dtype(
+    x: tuple[int, int],
+    low: int,
+    high: int,
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+    memory_format: int | None,
+) -> int:
+    """The dtype given, or that of the tensor."""
+    _, own = x
+    if dtype is None:
+        return own
+    return dtype

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _FAMILIES = (
     "attention",
     "complex",
     "convolution",
+    "creation",
+    "distance",
     "division",
+    "elementwise",
+    "embedding",
+    "fourier",
+    "indexing",
+    "linalg",
+    "losses",
     "normalization",
     "ordering",
+    "padding",
+    "pooling",
+    "products",
     "random",
+    "reduction",
+    "resampling",
+    "solvers",
+    "special",
+    "statistics",
     "variance",
+    "views",
 )
 
 _DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
+
+Sample = tuple[list[Any], dict[str, Any]]
+"""Positional and named arguments of a call."""
+
+_SAMPLES: dict[str, Callable[[], Iterable[Sample]]] = {}
 
 # torch's decompositions of these lose what the lowering needs: a scatter written as `where` over a whole
 # tensor copies a KV cache to write one row of it.
@@ -41,12 +63,36 @@ def keeps(*names: str) -> None:
     _KEEP_WHOLE.update(names)
 
 
+def call_samples(*names: str) -> Callable[[Callable[[], Iterable[Sample]]], Callable[[], Iterable[Sample]]]:
+    """Registers the function as the source of sample calls of the operators `names`.
+
+    For operators that torch's own database of samples (OpInfo) never reaches; `check_shape_library` uses them.
+    """
+
+    def register(function: Callable[[], Iterable[Sample]]) -> Callable[[], Iterable[Sample]]:
+        for name in names:
+            _SAMPLES[name] = function
+        return function
+
+    return register
+
+
+def samples_of(name: str) -> list[Sample]:
+    """The sample calls of an operator. Imports torch."""
+    return list(_SAMPLES[name]()) if name in _SAMPLES else []
+
+
+def load_families() -> None:
+    """Imports the families, which registers their decompositions and their shape and dtype functions."""
+    for family in _FAMILIES:
+        importlib.import_module(f"{__package__}.{family}")
+
+
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Operator overload -> decomposition: torch-mlir's table, with ours before it. Imports torch."""
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    for family in _FAMILIES:
-        importlib.import_module(f"{__package__}.{family}")
+    load_families()
     table = dict(get_decomposition_table())
     for name in _KEEP_WHOLE:
         table.pop(_overload(name), None)

@@ -1,0 +1,61 @@
+"""Tensors made from sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.dims import assert_sizes, wrap_dims
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
+
+@shape_function("aten._efficientzerotensor.default")
+def zero_tensor_shape(
+    size: list[int], dtype: int | None, layout: int | None, device: Any, pin_memory: bool | None
+) -> list[int]:
+    """The sizes given."""
+    assert_sizes(size)
+    return size
+
+
+@dtype_function("aten._efficientzerotensor.default")
+def zero_tensor_dtype(
+    size: list[int], dtype: int | None, layout: int | None, device: Any, pin_memory: bool | None
+) -> int:
+    """The dtype given, or the default."""
+    if dtype is None:
+        return dtypes.float32
+    return dtype
+
+
+@shape_function("aten.empty_permuted.default")
+def empty_permuted_shape(
+    size: list[int],
+    physical_layout: list[int],
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+) -> list[int]:
+    """The sizes given; the order in memory names each dimension once."""
+    assert len(size) == len(physical_layout), "the order in memory names another number of dimensions"
+    for dim in physical_layout:
+        assert dim >= 0, "dimensions of the order in memory are not negative"
+    wrap_dims(physical_layout, len(size))
+    assert_sizes(size)
+    return size
+
+
+@dtype_function("aten.empty_permuted.default")
+def empty_permuted_dtype(
+    size: list[int],
+    physical_layout: list[int],
+    dtype: int | None,
+    layout: int | None,
+    device: Any,
+    pin_memory: bool | None,
+) -> int:
+    """The dtype given, or the default."""
+    if dtype is None:
+        return dtypes.float32
+    return dtype

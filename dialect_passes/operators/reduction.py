@@ -1,0 +1,40 @@
+"""Reductions whose shapes or dtypes torch-mlir does not know."""
+
+from __future__ import annotations
+
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.dims import wrap_dims
+from pipeline.shape_lib.helpers.promotion import floating_or_complex
+from pipeline.shape_lib.helpers.reduction import over, reduced
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
+
+# torch-mlir crashes on any.dims.
+@shape_function("aten.any.dims", "aten.all.dims")
+def truth_dims_shape(x: list[int], dim: list[int] | None, keepdim: bool) -> list[int]:
+    """Over `dim`: None means all, and an empty list none."""
+    if dim is None:
+        return over(x, None, keepdim)
+    return reduced(x, wrap_dims(dim, len(x)), keepdim)
+
+
+@dtype_function("aten.any.dims", "aten.all.dims")
+def truth_dims_dtype(x: tuple[int, int], dim: list[int] | None, keepdim: bool) -> int:
+    """bool, and uint8 for uint8."""
+    _, dtype = x
+    if dtype == dtypes.uint8:
+        return dtype
+    return dtypes.bool_
+
+
+@shape_function("aten.norm.ScalarOpt_dim")
+def norm_shape(x: list[int], p: float | None, dim: list[int], keepdim: bool) -> list[int]:
+    """Over `dim`; an empty list means all."""
+    return over(x, dim, keepdim)
+
+
+@dtype_function("aten.norm.ScalarOpt_dim")
+def norm_dtype(x: tuple[int, int], p: int | float | None, dim: list[int], keepdim: bool) -> int:
+    """Real."""
+    _, dtype = x
+    return dtypes.real_dtype(floating_or_complex(dtype))

@@ -1,0 +1,195 @@
+"""Histograms, segments, quantiles and modes."""
+
+from __future__ import annotations
+
+from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.dims import assert_same, with_size, wrap_dim
+from pipeline.shape_lib.helpers.promotion import floating, same
+from pipeline.shape_lib.helpers.reduction import picked
+from pipeline.shape_lib.registry import dtype_function, shape_function
+
+
+@shape_function("aten.histc.default")
+def histc_shape(x: list[int], bins: int, min: float, max: float) -> list[int]:
+    """A count per bin."""
+    assert bins > 0, "there must be at least one bin"
+    assert min <= max, "max is less than min"
+    return [bins]
+
+
+@dtype_function("aten.histc.default")
+def histc_dtype(x: tuple[int, int], bins: int, min: int | float, max: int | float) -> int:
+    """That of the data."""
+    _, dtype = x
+    return dtype
+
+
+@shape_function("aten.histogram.bin_ct")
+def histogram_shape(
+    x: list[int], bins: int, range: list[float] | None, weight: list[int] | None, density: bool
+) -> tuple[list[int], list[int]]:
+    """A count per bin, and the edges."""
+    assert bins > 0, "there must be at least one bin"
+    if weight is not None:
+        assert_same(x, weight)
+    if range is not None:
+        assert len(range) == 2, "a range is two numbers"
+        assert range[0] <= range[1], "the range's end lies before its start"
+    return [bins], [bins + 1]
+
+
+@dtype_function("aten.histogram.bin_ct")
+def histogram_dtype(
+    x: tuple[int, int], bins: int, range: list[float] | None, weight: tuple[int, int] | None, density: bool
+) -> tuple[int, int]:
+    """Of data and weights alike."""
+    _, dtype = x
+    dtype = floating(dtype)
+    if weight is not None:
+        _, weight_dtype = weight
+        assert weight_dtype == dtype, "the weights have another dtype than the data"
+    return dtype, dtype
+
+
+@shape_function("aten._histogramdd_from_bin_cts.default")
+def histogramdd_shape(
+    x: list[int], bins: list[int], range: list[float] | None, weight: list[int] | None, density: bool
+) -> list[int]:
+    """A count per cell; the last dimension of the data holds coordinates."""
+    assert len(x) >= 2, "the data are points with coordinates"
+    assert len(bins) == x[-1], "one number of bins per coordinate is needed"
+    for count in bins:
+        assert count > 0, "there must be at least one bin"
+    if range is not None:
+        assert len(range) == 2 * len(bins), "the range has two numbers per coordinate"
+    if weight is not None:
+        assert_same(x[:-1], weight)
+    return bins
+
+
+@dtype_function("aten._histogramdd_from_bin_cts.default")
+def histogramdd_dtype(
+    x: tuple[int, int],
+    bins: list[int],
+    range: list[float] | None,
+    weight: tuple[int, int] | None,
+    density: bool,
+) -> int:
+    """Of data and weights alike."""
+    _, dtype = x
+    if weight is not None:
+        _, weight_dtype = weight
+        assert weight_dtype == dtype, "the weights have another dtype than the data"
+    return floating(dtype)
+
+
+def _segments(lengths: list[int] | None, offsets: list[int] | None, axis: int) -> int:
+    """How many there are: one per length, or between each two offsets."""
+    if lengths is not None:
+        return lengths[axis]
+    assert offsets is not None, "either lengths or offsets are needed"
+    return offsets[axis] - 1
+
+
+def _assert_reduction(reduce: str) -> None:
+    assert reduce == "sum" or reduce == "mean" or reduce == "max" or reduce == "min" or reduce == "prod", (
+        "reduce is one of sum, mean, max, min, prod"
+    )
+
+
+@shape_function("aten.segment_reduce.default")
+def segment_reduce_shape(
+    x: list[int],
+    reduce: str,
+    lengths: list[int] | None,
+    indices: list[int] | None,
+    offsets: list[int] | None,
+    axis: int,
+    unsafe: bool,
+    initial: float | None,
+) -> list[int]:
+    """One result per segment along `axis`."""
+    _assert_reduction(reduce)
+    assert indices is None, "reductions by indices are not supported"
+    assert len(x) > 0, "the data have at least one dimension"
+    wrapped = wrap_dim(axis, len(x))
+    return with_size(x, wrapped, _segments(lengths, offsets, wrapped))
+
+
+@dtype_function("aten.segment_reduce.default")
+def segment_reduce_dtype(
+    x: tuple[int, int],
+    reduce: str,
+    lengths: tuple[int, int] | None,
+    indices: tuple[int, int] | None,
+    offsets: tuple[int, int] | None,
+    axis: int,
+    unsafe: bool,
+    initial: int | float | None,
+) -> int:
+    """That of the data."""
+    _, dtype = x
+    return floating(dtype)
+
+
+@shape_function("aten._segment_reduce_backward.default")
+def segment_reduce_backward_shape(
+    grad: list[int],
+    output: list[int],
+    x: list[int],
+    reduce: str,
+    lengths: list[int] | None,
+    offsets: list[int] | None,
+    axis: int,
+    initial: float | None,
+) -> list[int]:
+    """That of the data."""
+    assert_same(grad, output)
+    assert lengths is not None or offsets is not None, "either lengths or offsets are needed"
+    return x
+
+
+@dtype_function("aten._segment_reduce_backward.default")
+def segment_reduce_backward_dtype(
+    grad: tuple[int, int],
+    output: tuple[int, int],
+    x: tuple[int, int],
+    reduce: str,
+    lengths: tuple[int, int] | None,
+    offsets: tuple[int, int] | None,
+    axis: int,
+    initial: int | float | None,
+) -> int:
+    """Of gradient and data alike."""
+    _, dtype = grad
+    _, x_dtype = x
+    return same(dtype, x_dtype)
+
+
+@shape_function("aten.mode.default", "aten.nanmedian.dim")
+def picked_shape(x: list[int], dim: int, keepdim: bool) -> tuple[list[int], list[int]]:
+    """Value and place of one element along `dim`."""
+    shape = picked(x, dim, keepdim)
+    return shape, shape
+
+
+@dtype_function("aten.mode.default", "aten.nanmedian.dim")
+def picked_dtype(x: tuple[int, int], dim: int, keepdim: bool) -> tuple[int, int]:
+    """Places are int64."""
+    _, dtype = x
+    assert not dtypes.is_complex_dtype(dtype), "complex numbers have no order"
+    return dtype, dtypes.int64
+
+
+@shape_function("aten.nanmedian.default")
+def nanmedian_shape(x: list[int]) -> list[int]:
+    """One number."""
+    return []
+
+
+@dtype_function("aten.nanmedian.default")
+def nanmedian_dtype(x: tuple[int, int]) -> int:
+    """That of the data."""
+    _, dtype = x
+    assert not dtypes.is_complex_dtype(dtype), "complex numbers have no order"
+    return dtype
