@@ -78,6 +78,26 @@ class Imported:
             _run(module, f"func.func({','.join([_SIMPLIFY, 'canonicalize'] * 4)},{_DROP})")
         return _refined(module)
 
+    def simplify_dtypes(self, program: str) -> dict[str, list[str]]:
+        """The dtypes of the operators' results in each function of a program, by torch-mlir's passes alone."""
+        module = ir.Module.parse(program, self.context)
+        with self.context, ir.Location.unknown(self.context):
+            for kind in ("shape", "dtype"):
+                simplify = f"torch-simplify-{kind}-calculations"
+                _run(module, f"torch-reify-{kind}-calculations{{extra-library={self.path}}},inline")
+                _own_lists(module.operation)
+                _run(module, f"func.func({','.join([simplify, 'canonicalize'] * 4)},{_DROP})")
+        found = {}
+        for function in module.body.operations:
+            operations = [op.operation for op in function.regions[0].blocks[0].operations]
+            results = [r for op in operations if op.name in _CALLED for r in op.results]
+            dtypes = [str(result.type).rpartition(",")[2].rstrip(">") for result in results]
+            found[ir.StringAttr(function.attributes["sym_name"]).value] = dtypes
+        return found
+
+
+_CALLED = ("torch.operator", "torch.aten.add.Tensor", "torch.aten.add.Scalar")
+
 
 def _to_heap(machine: Machine, value: Any) -> Any:
     if isinstance(value, list):
@@ -140,9 +160,10 @@ class _Writer:
         return self._line(f"torch.constant.{kind} {text(value)}", f"!torch.{kind}")
 
     def _list(self, values: list[Any], wanted: str) -> tuple[str, str]:
-        nested = "list<list" in wanted
-        parts = [self.value(value, "list<int>" if nested else "int") for value in values]
-        type_ = "!torch.list<list<int>>" if nested else "!torch.list<int>"
+        match = re.match(r"(?:optional<)?list<(list<int>|[a-z]+)>+$", wanted)
+        element = match.group(1) if match else "int"
+        parts = [self.value(value, element) for value in values]
+        type_ = f"!torch.list<{element}>"
         names, types = ", ".join(n for n, _ in parts), ", ".join(t for _, t in parts)
         return self._line(f"torch.prim.ListConstruct {names} : ({types}) -> {type_}", type_)
 
