@@ -46,7 +46,7 @@ def define(symbol: str, call: KernelCall, function: str, object_name: str, machi
     """MLIR text: the executable that calls `function` of the object file, and the function that dispatches it."""
     body = FunctionBody(call.operand_types)
     body.require_constants(call.constants)
-    counts = [body.size(count) for count in call.workgroups]
+    counts = body.workload(call.workgroups)
     constants = [body.constant(constant) for constant in call.constants]
     inputs = [
         f"{tensor.builtin}{sizes_text(body, tensor, sizes)}"

@@ -32,7 +32,7 @@ def define(
     """MLIR text of the function that dispatches `entry_point` of the object file."""
     body = FunctionBody(call.operand_types)
     _check_at_run_time(body, call, device)
-    workload = [body.size(count) for count in call.workgroups]
+    workload = body.workload(call.workgroups)
     words = [_word(body, constant) for constant in call.constants]
     inputs = [
         body.size(sizes[dim])

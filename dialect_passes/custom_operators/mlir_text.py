@@ -53,6 +53,15 @@ class FunctionBody:
         multiple = self.add(f"arith.muli {quotient}, {divisor} : index")
         return self.add(f"arith.subi {self.size(left)}, {multiple} : index")
 
+    def workload(self, counts: Sequence[int | Size]) -> list[str]:
+        """The workgroup counts as values.
+
+        The first is behind a barrier: IREE runs what depends on constants alone while it compiles, where a kernel
+        for another device, or for another CPU, cannot run.
+        """
+        first, *rest = (self.size(count) for count in counts)
+        return [self.add(f"util.optimization_barrier {first} : index"), *rest]
+
     def constant(self, constant: Constant) -> str:
         """A value of the constant's type."""
         if isinstance(constant.value, Size):

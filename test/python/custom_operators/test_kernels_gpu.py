@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+import pipeline
+from pipeline.api import capture_checked, compile_options
+from pipeline.compiler import compile_program
 from pipeline.dialect_passes.custom_operators import spirv, toolchain
 from pipeline.dialect_passes.custom_operators.declaration import op
 from pipeline.dialect_passes.custom_operators.launch import Launch, f32, i64
 from pipeline.dialect_passes.custom_operators.lowering import LoweringError
 from pipeline.dialect_passes.custom_operators.sizes import ceildiv
+from pipeline.entry_points import EntrySpec
 from pipeline.targets import parse_targets
 from pipeline.tools.check_ptx import assemble, read_ptx
 
@@ -304,3 +308,70 @@ def test_the_interface_of_a_shader(tmp_path):
     }
     assert module.constants == [(0, ("int", 32)), (4, ("int", 32)), (8, ("float", 32)), (12, ("int", 32))]
     assert module.features == ()
+
+
+# --- In whole programs ---
+
+UNARY_GLSL = """
+#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer X {{ float x[]; }};
+layout(set = 0, binding = 1) writeonly buffer Y {{ float y[]; }};
+layout(push_constant) uniform Constants {{ int count; }};
+void main() {{ uint i = gl_GlobalInvocationID.x; if (i < count) y[i] = {}; }}
+"""
+UNARY_CUDA = """
+extern "C" __global__ void kernel(const float *x, float *y, int count) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = {};
+}}
+"""
+
+
+def launch_unary(x):
+    return Launch([ceildiv(x.numel(), 64)], [x.numel()])
+
+
+@op("kernels_gpu::plus")
+def plus(x: Tensor) -> Tensor:
+    return x + 1
+
+
+@op("kernels_gpu::times")
+def times(x: Tensor) -> Tensor:
+    return x * 3
+
+
+for each, expression in [(plus, "x[i] + 1.0f"), (times, "x[i] * 3.0f")]:
+    each.kernel("vulkan", code=UNARY_GLSL.format(expression))(launch_unary)
+    options = {"function": "kernel", "workgroup_size": (64, 1, 1)}
+    each.kernel("cuda", code=UNARY_CUDA.format(expression), **options)(launch_unary)
+
+
+class Both(torch.nn.Module):
+    """Kernels of one name, one of them over a weight only: it may not be run by the compiler."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(33))
+
+    def forward(self, x):
+        return times(plus(x)) + times(self.weight)
+
+
+@pytest.mark.vulkan
+@pytest.mark.compiler("glsl")
+def test_shaders_and_weights_in_one_program():
+    model, x = Both(), torch.randn(4, 33)
+    executable = pipeline.compile(model, args=(x,), target="vulkan", weights="inline")
+    assert_close(executable(x), model(x))
+
+
+@pytest.mark.compiler("cuda")
+def test_cuda_kernels_and_weights_in_one_program():
+    settings = compile_options("cuda", weights="inline")
+    specs = {"main": EntrySpec((torch.randn(4, 33),), {})}
+    artifact = compile_program(capture_checked(Both(), specs, settings), settings)
+    modules = [ptx for ptx in read_ptx(artifact.vmfb) if "kernel(" in ptx.text]
+    assert len(modules) == 2
+    assert sum("0f40400000" in ptx.text for ptx in modules) == 1  # 3.0
