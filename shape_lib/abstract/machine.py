@@ -13,7 +13,7 @@ from . import lists, scalars
 from .program import Block, Function, Instruction
 from .values import Heap, Unknown, Value, join, widen
 
-_MOST_STEPS = 2_000_000
+_MOST_STEPS = 500_000
 _MOST_CALLS = 40
 # A loop that may end after any round is followed round by round while it is short.
 _MOST_ROUNDS = 64
@@ -53,10 +53,13 @@ class Machine:
             self._step(instruction, frame)
         return [frame[place] for place in block.exits]
 
-    def _step(self, instruction: Instruction, frame: list[Value]) -> None:
+    def _count(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise EndlessError
+
+    def _step(self, instruction: Instruction, frame: list[Value]) -> None:
+        self._count()
         operands = [frame[place] for place in instruction.operands]
         results = self._results(instruction, operands, frame)
         for place, value in zip(instruction.results, results, strict=True):
@@ -141,6 +144,7 @@ class Machine:
                 return exits.join_with(self._any_rounds(instruction, frame, carried))
             if not certain:
                 exits.add(carried)
+            self._count()
             found = self._attempt(instruction.regions[0], frame, [count, *carried])
             if isinstance(found, Raised):
                 return exits.only(found)
