@@ -8,11 +8,23 @@ from torch.nn import Module
 
 from pipeline.dialect_passes.custom_operators import checking
 from pipeline.dialect_passes.custom_operators.declaration import CustomOp, op
-from pipeline.dialect_passes.custom_operators.launch import Launch
+from pipeline.dialect_passes.custom_operators.launch import Launch, f32, f64, i32, i64
 from pipeline.dialect_passes.custom_operators.lowering import Refused
-from pipeline.dialect_passes.custom_operators.sizes import ceildiv
+from pipeline.dialect_passes.custom_operators.sizes import ceildiv, maximum, minimum
 
-__all__ = ["CustomOp", "Launch", "Refused", "ceildiv", "op"]
+__all__ = [
+    "CustomOp",
+    "Launch",
+    "Refused",
+    "ceildiv",
+    "f32",
+    "f64",
+    "i32",
+    "i64",
+    "maximum",
+    "minimum",
+    "op",
+]
 
 
 def _compiled(

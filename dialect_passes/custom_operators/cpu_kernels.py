@@ -29,7 +29,8 @@ C_TYPES = {
 """What a pointer to a tensor's elements points to; float16 and bfloat16 are bits, a complex number two floats."""
 
 _CONSTANTS = {"i32": "int32_t", "i64": "int64_t", "f32": "float", "f64": "double"}
-_EXECUTABLES = {"x86_64": "x86_64", "aarch64": "arm_64", "riscv64": "riscv_64"}
+MACHINES = {"x86_64": "x86_64", "aarch64": "arm_64", "riscv64": "riscv_64"}
+"""Architectures, and IREE's names for them."""
 
 
 def signature(function: str, call: KernelCall) -> str:
@@ -65,7 +66,7 @@ def define(symbol: str, call: KernelCall, function: str, object_name: str, machi
         f" : ({types}) -> ({', '.join(results)})",
         f"return {', '.join(names)} : {', '.join(tensor.builtin for tensor in call.results)}",
     ]
-    executable = _executable(symbol, call, function, object_name, _EXECUTABLES[machine])
+    executable = _executable(symbol, call, function, object_name, MACHINES[machine])
     return executable + mlir_text.function_text(symbol, call.operand_types, call.results, lines)
 
 

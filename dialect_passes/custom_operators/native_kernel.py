@@ -180,8 +180,9 @@ class NativeKernel(Lowering):
         return kernel_call.plan(self._launch, self.declared, call, self._device)
 
     def _no_compiler(self) -> str | None:
-        if self._device == "cpu" and sys.platform != "linux":
-            return "kernels for the CPU are ELF objects, which are made and linked on Linux only"
+        machine = toolchain.machine()
+        if self._device == "cpu" and (sys.platform != "linux" or machine not in cpu_kernels.MACHINES):
+            return f"kernels for the CPU need Linux on {', '.join(cpu_kernels.MACHINES)}"
         kind = toolchain.LANGUAGES[self._device]
         if self._source.compiled or toolchain.find(kind) or self._source.prebuilt(self._device):
             return None
