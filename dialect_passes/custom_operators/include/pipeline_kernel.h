@@ -5,7 +5,8 @@
 // float16 and bfloat16 tensors are uint16_t here: pk_f16_to_f32, pk_f32_to_f16, pk_bf16_to_f32, pk_f32_to_bf16,
 // to the nearest, ties to even.
 //
-// Nothing branches, so that compilers vectorize loops that call these.
+// They do not branch, so that compilers vectorize loops that call them. memset and memcpy are here too, since
+// compilers call them on their own.
 
 #ifndef PIPELINE_KERNEL_H
 #define PIPELINE_KERNEL_H
@@ -156,6 +157,23 @@ PK_INLINE uint16_t pk_f32_to_f16(float value) {
   result = rest >= 0x477ff000u ? 0x7c00u : result;
   result = rest > 0x7f800000u ? 0x7e00u : result;
   return (uint16_t)(sign | result);
+}
+
+// To clear and copy larger variables. gcc must not see a memset in memset.
+#if defined(__GNUC__) && !defined(__clang__)
+#define PK_MEMORY __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#else
+#define PK_MEMORY
+#endif
+
+PK_MEMORY void *memset(void *to, int value, size_t count) {
+  for (size_t i = 0; i < count; ++i) ((unsigned char *)to)[i] = (unsigned char)value;
+  return to;
+}
+
+PK_MEMORY void *memcpy(void *restrict to, const void *restrict from, size_t count) {
+  for (size_t i = 0; i < count; ++i) ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
+  return to;
 }
 
 #endif

@@ -285,6 +285,39 @@ def test_names_of_two_kernels_do_not_meet(tmp_path, call_types, compiled):
     assert_close(result, (x + 1) * 3)
 
 
+def test_tables_and_switches(compiled):
+    """What compilers put beside the code: tables, addresses of them, literals, calls of memset and memcpy."""
+    scale.lowerings.clear()
+
+    @scale.kernel(
+        "cpu",
+        code="""
+        #include "pipeline_kernel.h"
+        const float table[8] = {1, 2, 3, 5, 7, 11, 13, 17};
+        const float *const rows[2] = {table, table + 4};
+        static float pick(int64_t step) {
+          switch (step) {
+            case 0: return rows[0][1]; case 1: return rows[1][0]; case 2: return rows[1][3];
+            case 3: return 0.25f; case 4: return -8.0f; case 5: return rows[0][2];
+          }
+          return 0;
+        }
+        void scale(const float *x, float *out, float factor, int64_t step, int64_t n, size_t i) {
+          struct { float part[4096]; } first = {{0}}, second;
+          for (int64_t k = 0; k < 4096 && k < n; ++k) first.part[k] = x[k];
+          second = *(volatile typeof(first) *)&first;
+          out[i] = second.part[i] * pick(step) + factor + second.part[4000];
+        }
+        """,
+    )
+    def launch(x, factor, step):
+        return Launch([x.numel()], [factor, step, x.numel()])
+
+    x = torch.randn(9)
+    for step, value in [(1, 7), (4, -8), (5, 3)]:
+        assert_close(compiled(scale, (x, 0.5, step), "cpu")(x)[0], x * value + 0.5)
+
+
 # --- Kernels that are wrong ---
 
 
