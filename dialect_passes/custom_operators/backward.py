@@ -96,9 +96,10 @@ def run(ctx: Any, grads: Gradients) -> Gradients:
     if run.op.gradient == "none":
         raise no_gradient(run.op)
     saved = unwrap_dead_wrappers(ctx.saved_tensors)
-    if run.op.written_backward is None:
-        return _derived(run, saved, ctx.needs_input_grad[1:], grads)
-    return _by_hand(ctx, run.op.written_backward, saved, grads)
+    with composition.own_precision(saved):
+        if run.op.written_backward is None:
+            return _derived(run, saved, ctx.needs_input_grad[1:], grads)
+        return _by_hand(ctx, run.op.written_backward, saved, grads)
 
 
 def _derived(run: Run, saved: Sequence[Tensor], needs: Sequence[bool], grads: Gradients) -> Gradients:

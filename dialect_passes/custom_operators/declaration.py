@@ -33,7 +33,8 @@ def op(
     name: a namespace of your own and a name.
     mutates_args: the names of the arguments that the function changes in place.
     gradient: "recompute" saves the arguments only and differentiates a second run of the function in backward;
-        "save" runs the function in forward and lets torch's min-cut partitioner choose what to keep for backward;
+        "save" runs the function in forward and lets torch's min-cut partitioner choose what to keep for backward
+        (in eager differentiable once, and without the operator's kernels);
         "none" makes backward an error. A backward of your own is given with `@op.backward`.
 
     Declaring a name again from the same place (a notebook cell that runs twice) replaces the operator. Raises

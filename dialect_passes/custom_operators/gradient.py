@@ -27,7 +27,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from . import analysis, backward, composition
+from . import analysis, backward, composition, saving
 from .composition import Call, filled, with_slots
 from .results import packed, tensors_in
 
@@ -100,18 +100,30 @@ def _differentiated(op: CustomOp, function: Any, keyset: Any, values: list[Any])
     if op.written_backward is None and op.gradient != "none":
         kind = analysis.kind(call, tensors)
         found = op.analyses.of(op, call, tensors, kind)
-        if op.gradient == "save" and found is not None:
-            return op.saved_graphs.run(op, Call.of(values), kind, list(tensors_in(values)))
-        if found is None or not found.repeatable:
+        if found is None or _needs_composition(op, found):
             return _composition(op, values)
-        if not any(found.differentiable):
-            return _below(op, keyset, values)
         differentiable = found.differentiable
+        if not any(differentiable):
+            return _below(op, keyset, values)
+        if op.gradient == "save":
+            graphs = op.saved_graphs.of(op, call, kind, tensors, differentiable)
+            return _finished(op, values, graphs.structure, saving.Saved.apply(graphs, *tensors))
     run = Run(op, call, keyset, differentiable)
     with enable_single_level_autograd_function():
-        outputs = iter(function.apply(run, *tensors))
-    results = filled(run.structure, outputs)
-    for changed, new in zip(composition.mutated_tensors(op, values), outputs, strict=True):
+        outputs = function.apply(run, *tensors)
+    return _finished(op, values, run.structure, outputs)
+
+
+def _needs_composition(op: CustomOp, found: analysis.Analysis) -> bool:
+    """Whether autograd must see the meaning's own operations."""
+    return saving.inside_a_trace() if op.gradient == "save" else not found.repeatable
+
+
+def _finished(op: CustomOp, values: Sequence[Any], structure: list[Any], outputs: Sequence[Tensor]) -> Any:
+    """The results, with the changed arguments' new values put into them."""
+    rest = iter(outputs)
+    results = filled(structure, rest)
+    for changed, new in zip(composition.mutated_tensors(op, values), rest, strict=True):
         changed.copy_(new)
     return packed(op.schema, results)
 
