@@ -219,11 +219,24 @@ def _possible_ranks(rank: Value) -> tuple[int | None, ...]:
     return (0, 1, None) if rank is Unknown.ANYTHING else (0, 1)
 
 
+def _number_dtype(heap: Heap, operands: list[Value], unknown: Value) -> Value:
+    """torch-mlir's library asks for the dtype of a Python number through a tensor of it; it has no other tensors."""
+    return _NUMBER_DTYPES.get(type(operands[0]), unknown)
+
+
+_NUMBER_DTYPES: dict[type, Value] = {
+    bool: scalar_types.bool_,
+    int: scalar_types.int64,
+    float: scalar_types.float64,
+}
+
 _OPERATIONS: dict[str, Operation] = {
     "prim.ListConstruct": lambda heap, operands, unknown: heap.new(tuple(operands)),
     "prim.TupleConstruct": lambda heap, operands, unknown: tuple(operands),
     "prim.TupleIndex": _tuple_index,
     "prim.Uninitialized": lambda heap, operands, unknown: Unknown.UNSET,
+    "prim.NumToTensor.Scalar": lambda heap, operands, unknown: operands[0],
+    "prim.dtype": _number_dtype,
     "prim.unchecked_cast": _cast,
     "derefine": lambda heap, operands, unknown: operands[0],
     "aten.len.t": _len,
