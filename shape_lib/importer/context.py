@@ -63,6 +63,8 @@ class Context:
         # The names of values that are lengths, and so not negative.
         self.sizes: set[str] = set()
         self._conditional = 0
+        # The expression that may change lists in place: all of a statement, evaluated before anything else is.
+        self._whole: ast.expr | None = None
 
     # ---- places and errors
 
@@ -94,6 +96,15 @@ class Context:
             yield
         finally:
             self._conditional -= 1
+
+    @contextmanager
+    def whole(self, node: ast.expr | None) -> Iterator[None]:
+        """`node` is all that is evaluated inside: it may change lists, as nothing remembers them as they were."""
+        outer, self._whole = self._whole, node
+        try:
+            yield
+        finally:
+            self._whole = outer
 
     # ---- operations
 
@@ -236,6 +247,10 @@ class Context:
             raise self.error(
                 node,
                 "a list is changed inside an expression that may not run: change it in a statement of its own",
+            )
+        if isinstance(node, ast.expr) and node is not self._whole:
+            raise self.error(
+                node, "a list is changed inside a larger expression: change it in a statement of its own"
             )
         if old.roots & self.contained:
             raise self.error(

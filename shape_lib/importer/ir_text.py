@@ -39,8 +39,9 @@ class Block:
     operations: list[Operation] = field(default_factory=list)
 
 
-# What counts even where nothing uses its result: a helper may raise. All else that this package writes is pure.
-_EFFECTS = ("prim.RaiseException", "prim.If.yield", "prim.Loop.condition", "func.return", "func.call")
+# What counts even where nothing uses its result: it may raise, or ends a block. All else written here is pure.
+_MAY_RAISE = ("prim.RaiseException", "func.call", "aten.__getitem__.t")
+_EFFECTS = (*_MAY_RAISE, "prim.If.yield", "prim.Loop.condition", "func.return")
 
 
 class Builder:
@@ -128,7 +129,7 @@ def _needed(operation: Operation, used: set[str]) -> bool:
 
 def _has_effect(block: Block) -> bool:
     return any(
-        operation.name in ("prim.RaiseException", "func.call") or any(map(_has_effect, operation.regions))
+        operation.name in _MAY_RAISE or any(map(_has_effect, operation.regions))
         for operation in block.operations
     )
 

@@ -53,7 +53,8 @@ def _if(context: Context, node: ast.If, rest: list[ast.stmt], variables: Variabl
     Where only one side goes on after it, the rest belongs to that side: `if x: return a` has the rest as its else.
     """
     context.at(node)
-    flag = truth(context, evaluate(context, node.test, variables), node.test)
+    with context.whole(node.test):
+        flag = truth(context, evaluate(context, node.test, variables), node.test)
     bodies = [node.body, node.orelse]
     going_on = [_goes_on(body) for body in bodies]
     leaving = [not on and _may_leave(body) for on, body in zip(going_on, bodies, strict=True)]
@@ -144,7 +145,8 @@ def _continue(context: Context, node: ast.Continue, variables: Variables) -> Non
 
 def _return(context: Context, node: ast.Return, variables: Variables) -> None:
     want = context.return_type
-    value = evaluate(context, node.value, variables, want) if node.value else constant(None)
+    with context.whole(node.value):
+        value = evaluate(context, node.value, variables, want) if node.value else constant(None)
     variables.names[RESULT] = context.convert(value, want, node) if want is not None else value
     variables.names[RETURNED] = constant(True)
 
@@ -179,7 +181,8 @@ def _raise(context: Context, node: ast.Raise, variables: Variables) -> None:
 
 
 def _assign(context: Context, node: ast.Assign, variables: Variables) -> None:
-    value = evaluate(context, node.value, variables)
+    with context.whole(node.value):
+        value = evaluate(context, node.value, variables)
     for target in node.targets:
         context.at(node)
         _store(context, node, target, value, variables)
@@ -221,7 +224,8 @@ def _annotated(context: Context, node: ast.AnnAssign, variables: Variables) -> N
     if not isinstance(node.target, ast.Name):
         raise context.error(node, "only names can be annotated")
     if node.value is not None:
-        value = evaluate(context, node.value, variables, type_)
+        with context.whole(node.value):
+            value = evaluate(context, node.value, variables, type_)
         variables.names[node.target.id] = context.convert(value, type_, node)
 
 
@@ -260,7 +264,8 @@ def _delete(context: Context, node: ast.Delete, variables: Variables) -> None:
 
 def _expression(context: Context, node: ast.Expr, variables: Variables) -> None:
     if not isinstance(node.value, ast.Constant):
-        evaluate(context, node.value, variables)
+        with context.whole(node.value):
+            evaluate(context, node.value, variables)
 
 
 def _pass(context: Context, node: ast.stmt, variables: Variables) -> None:

@@ -101,8 +101,8 @@ BODIES = [
     ("y = rest_of(x)\nif n:\n    y = [1]\ny.append(2)\nreturn x", 4, "this list may be the same as"),
     ("rows = []\nrow = [1]\nfor i in x:\n    row.append(i)\n    rows.append(row)\nreturn rows[0]", 3, "in the next round"),
     ("for i in x:\n    x.append(i)\nreturn x", 1, "the list that is run over changes meanwhile"),
-    ("y = list(x)\nreturn [y.pop() for i in x]", 2, "a list is changed inside an expression that may not run"),
-    ("y = [1]\nz = y.pop() if n else 3\nreturn [z]", 2, "a list is changed inside an expression that may not run"),
+    ("y = list(x)\nreturn [y.pop() for i in x]", 2, "a list is changed inside a"),
+    ("y = [1]\nz = y.pop() if n else 3\nreturn [z]", 2, "a list is changed inside a"),
 ]
 
 
