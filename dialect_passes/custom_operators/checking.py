@@ -269,7 +269,7 @@ def _leaf(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _repeatable(op: CustomOp, values: list[Any]) -> bool:
-    call, tensors = Call.of(values), list(tensors_in(values))
+    call, tensors = Call.of(values), tensors_in(values)
     found = op.analyses.of(op, call, tensors, analysis.kind(call, tensors))
     return found is None or found.repeatable
 
@@ -292,7 +292,7 @@ def _finite_differences(op: CustomOp, values: list[Any]) -> Outcome:
     precise, why_not = _differentiable(op, values)
     if why_not:
         return "skipped", why_not
-    tensors = list(tensors_in(precise))
+    tensors = tensors_in(precise)
     leaves = tuple(tensor for tensor in tensors if tensor.requires_grad)
 
     def floats(outcome: Callable[[list[Any]], list[Tensor]]) -> Callable[..., tuple[Tensor, ...]]:
@@ -375,7 +375,7 @@ def _compiled(
     def run() -> list[Tensor]:
         with torch.no_grad():
             loaded = machine.load(_OneCall(op, Call.of(values)), tensors, target, {op.name: title})
-            return list(tensors_in(loaded(*(tensor.clone() for tensor in tensors))))
+            return tensors_in(loaded(*(tensor.clone() for tensor in tensors)))
 
     return _compared_results(op, values, run, tolerances)
 

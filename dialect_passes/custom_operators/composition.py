@@ -92,11 +92,15 @@ def functional(op: CustomOp, values: Sequence[Any]) -> list[Tensor]:
 
 def with_copies(op: CustomOp, values: Sequence[Any]) -> list[Any]:
     """The values, with copies of the tensors that a call changes."""
+    if not op.schema.mutated:
+        return list(values)
     pairs = zip(op.schema.arguments, values, strict=True)
     return [map_tensors(torch.clone, value) if argument.mutated else value for argument, value in pairs]
 
 
 def mutated_tensors(op: CustomOp, values: Sequence[Any]) -> list[Tensor]:
     """The tensors among the values that a call changes."""
+    if not op.schema.mutated:
+        return []
     pairs = zip(op.schema.arguments, values, strict=True)
-    return list(tensors_in([value for argument, value in pairs if argument.mutated]))
+    return tensors_in([value for argument, value in pairs if argument.mutated])

@@ -75,7 +75,7 @@ def call_problem(op: CustomOp, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     if op.given_fake is None and not op.library_functions:
         return None
     values = op.schema.bind(args, kwargs)
-    tensors = list(tensors_in(values))
+    tensors = tensors_in(values)
     return analysis.on_fake_tensors(Call.of(values), tensors, lambda plain: _problem(op, plain))
 
 

@@ -44,7 +44,7 @@ def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         values = op.schema.bind(args, kwargs)
-        tensors = list(tensors_in(values))
+        tensors = tensors_in(values)
         if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
             return _composition(op, values)
         if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
@@ -94,7 +94,7 @@ def _differentiated(op: CustomOp, function: Any, keyset: Any, values: list[Any])
     # An argument that the call changes is copied first: backward needs what it held. The new value goes into it
     # by a copy that autograd sees.
     inputs = composition.with_copies(op, values)
-    tensors = list(tensors_in(inputs))
+    tensors = tensors_in(inputs)
     call = Call.of(inputs)
     differentiable = None
     if op.written_backward is None and op.gradient != "none":

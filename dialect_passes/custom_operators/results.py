@@ -7,7 +7,7 @@ contiguous, so that the meaning, a fake kernel and a native kernel, which knows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 
-def tensors_in(values: Any) -> Iterator[Tensor]:
+def tensors_in(values: Any) -> list[Tensor]:
     """The tensors among values, also those inside lists and tuples, in order."""
     if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from tensors_in(value)
+        return [values]
+    if not isinstance(values, (list, tuple)):
+        return []
+    found = []
+    for value in values:  # every eager call comes here: a recursion per number would be felt
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += tensors_in(value)
+    return found
 
 
 def map_tensors(change: Callable[[Tensor], Any], values: Any) -> Any:

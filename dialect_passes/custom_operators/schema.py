@@ -8,6 +8,7 @@ the argument.
 from __future__ import annotations
 
 import collections.abc
+import functools
 import inspect
 import math
 import numbers
@@ -113,7 +114,7 @@ class Schema:
         results = ", ".join(self.results)
         return f"({', '.join(parts)}) -> {results if len(self.results) == 1 else f'({results})'}"
 
-    @property
+    @functools.cached_property
     def mutated(self) -> tuple[Argument, ...]:
         """The arguments that a call changes."""
         return tuple(argument for argument in self.arguments if argument.mutated)
