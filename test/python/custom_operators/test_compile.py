@@ -96,7 +96,7 @@ DYNAMIC = ({0: BATCH}, {0: BATCH})
     ("target", "title"),
     [
         ("cpu", "C kernel gated"),
-        pytest.param("vulkan", "GLSL kernel gated", marks=pytest.mark.vulkan),
+        pytest.param("vulkan", "GLSL kernel on_vulkan", marks=pytest.mark.vulkan),
     ],
 )
 def test_a_kernel_runs_inside_a_model(model, target, title):
