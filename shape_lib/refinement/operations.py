@@ -38,4 +38,18 @@ def lists_tensors(type_: ir.Type) -> bool:
 
 def finding(op: ir.Operation, problem: str) -> Finding:
     """`problem` of the operation, with its place in the program."""
-    return Finding(operator_name(op), problem, tuple(frames(op.location)))
+    return Finding(operator_name(op), problem, tuple(frames(op.location) or _frames_of_call(op)))
+
+
+def _frames_of_call(op: ir.Operation) -> list[tuple[str, int]]:
+    """Where the function that `op` is in is called, for functions that were written, not captured."""
+    function = op.parent
+    while function is not None and function.operation.name != "func.func":
+        function = function.operation.parent
+    if function is None or function.operation.parent is None:
+        return []
+    symbol = ir.StringAttr(function.operation.attributes["sym_name"]).value
+    for call in every_operation(function.operation.parent.opview):
+        if call.name == "func.call" and ir.FlatSymbolRefAttr(call.attributes["callee"]).value == symbol:
+            return frames(call.location)
+    return []
