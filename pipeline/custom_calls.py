@@ -21,7 +21,7 @@ import torch
 from torch._higher_order_ops.auto_functionalize import get_mutable_args, read_view_information_from_args
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .dialect_passes.custom_operators.call_types import CallTypes
 from .dialect_passes.custom_operators.declaration import CustomOp
@@ -221,8 +221,7 @@ def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _results(node: Node) -> Sequence[torch.Tensor]:
-    value = node.meta["val"]
-    return value if isinstance(value, (tuple, list)) else [value]
+    return tree_leaves(node.meta["val"])
 
 
 def bound_arguments(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
