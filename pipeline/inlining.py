@@ -57,7 +57,15 @@ class Inliner:
         values = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, Node)]
         # Inside the fake mode also what the function makes anew, such as arange(length), stays symbolic.
         with torch.no_grad(), detect_fake_mode(values) or contextlib.nullcontext():
-            return make_fx(call, decomposition_table=dict(self._table))(*values)
+            return make_fx(call, decomposition_table=dict(self._table))(*map(_own, values))
+
+
+def _own(value: Any) -> Any:
+    """A fake tensor of its own for every argument: tracing knows tensors by identity.
+
+    The same tensor stands for several nodes where a graph was copied, or where a call has an argument twice.
+    """
+    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _describe(leaf: Any) -> Any:
@@ -95,7 +103,7 @@ def _replace(node: Node, results: Any) -> None:
     """Gives the users of `node` its results; of several, each ``getitem`` user gets its own."""
     if isinstance(results, (tuple, list)):
         for user in list(node.users):
-            user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
+            _replace(user, results[user.args[1]])  # type: ignore[index]  # a result may be a list itself
             user.graph.erase_node(user)
     else:
         node.replace_all_uses_with(results)

@@ -79,3 +79,25 @@ def test_results_at_other_sizes(spec: EntrySpec) -> None:
         mask[0, -1] = True
         with torch.no_grad():
             torch.testing.assert_close(executable(x, mask), model(x, mask))
+
+
+class Pairs(nn.Module):
+    """Calls that differ only in whether an argument comes twice, of values that differ only in what they hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = self.first(x), self.second(x)
+        attention = nn.functional.scaled_dot_product_attention
+        return torch.matmul(a, a), torch.matmul(a, b), attention(a, a, a), attention(a, b, a), attention(b, a, x)
+
+
+def test_arguments_are_told_apart() -> None:
+    torch.manual_seed(0)
+    model, x = Pairs().eval(), torch.randn(3, 8, 8)
+    executable = pipeline.compile(model, args=(x,), dynamic_shapes={"x": {0: Dim("batch", min=1, max=9)}})
+    with torch.no_grad():
+        torch.testing.assert_close(executable(x), model(x))
+        torch.testing.assert_close(executable(x[:1]), model(x[:1]))
