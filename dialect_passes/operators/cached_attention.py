@@ -47,17 +47,17 @@ def cached_attention(
         if torch.compiler.is_exporting():
             # In a captured program the new value takes the buffer's memory.
             cache.copy_(update_cache(cache, new, position))
+        elif position.dim() == 0:
+            cache.index_copy_(2, _places(new, position), new)
         else:
-            _write(cache, new, position)
+            cache.scatter_(2, _places(new, position), new)
     return attend_cache(q, k_cache, v_cache, position, scale)
 
 
-def _write(cache: Tensor, new: Tensor, position: Tensor) -> None:
+def _places(new: Tensor, position: Tensor) -> Tensor:
+    """Where new goes: [length], or for several positions the shape of new."""
     places = position.unsqueeze(-1) + torch.arange(new.shape[2], device=new.device)
-    if position.dim() == 0:
-        cache.index_copy_(2, places, new)
-    else:
-        cache.scatter_(2, places[:, None, :, None].expand(new.shape), new)
+    return places if position.dim() == 0 else places[:, None, :, None].expand(new.shape)
 
 
 @op("pipeline::update_cache")
@@ -67,9 +67,8 @@ def update_cache(cache: Tensor, new: Tensor, position: Tensor) -> Tensor:
     position: int64, one number, or one for each batch entry.
     """
     _check_cache(cache, new, position)
-    result = cache.clone()
-    _write(result, new, position)
-    return result
+    places = _places(new, position)
+    return cache.index_copy(2, places, new) if position.dim() == 0 else cache.scatter(2, places, new)
 
 
 def _check_cache(cache: Tensor, new: Tensor, position: Tensor) -> None:
