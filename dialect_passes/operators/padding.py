@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeline.shape_lib.helpers.dims import assert_same
 from pipeline.shape_lib.helpers.promotion import same
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import Sample, call_samples
 
 _BACKWARD = (
     "aten.replication_pad1d_backward.default",
@@ -33,3 +37,16 @@ def replication_pad_backward_dtype(grad: tuple[int, int], x: tuple[int, int], pa
     _, dtype = grad
     _, x_dtype = x
     return same(dtype, x_dtype)
+
+
+@call_samples("aten.replication_pad3d_backward.default")
+def replication_pad3d_backward_samples() -> Iterable[Sample]:
+    """Torch's samples do not reach this one."""
+    import torch
+
+    for shape, padding, grad in (
+        ((2, 3, 4, 5, 6), [1, 2, 0, 1, 2, 0], (2, 3, 6, 6, 9)),
+        ((3, 2, 2, 2), [0, 0, 1, 1, 3, 0], (3, 5, 4, 2)),
+        ((3, 2, 2, 2), [0, 0, 1, 1, 3, 0], (3, 5, 4, 3)),
+    ):
+        yield [torch.ones(grad), torch.ones(shape), padding], {}

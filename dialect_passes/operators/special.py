@@ -17,12 +17,10 @@ _UNARY = (
     "aten.special_bessel_j1.default",
     "aten.special_bessel_y0.default",
     "aten.special_bessel_y1.default",
-    "aten.special_entr.default",
     "aten.special_erfcx.default",
     "aten.special_i0e.default",
     "aten.special_i1.default",
     "aten.special_i1e.default",
-    "aten.special_log_ndtr.default",
     "aten.special_modified_bessel_i0.default",
     "aten.special_modified_bessel_i1.default",
     "aten.special_modified_bessel_k0.default",
@@ -46,7 +44,6 @@ _BINARY = (
     "aten.special_shifted_chebyshev_polynomial_u.default",
     "aten.special_shifted_chebyshev_polynomial_v.default",
     "aten.special_shifted_chebyshev_polynomial_w.default",
-    "aten.special_xlog1py.default",
     "aten.special_zeta.default",
 )
 

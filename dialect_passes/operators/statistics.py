@@ -51,17 +51,21 @@ def histogram_dtype(
     return dtype, dtype
 
 
-@shape_function("aten._histogramdd_from_bin_cts.default")
-def histogramdd_shape(
-    x: list[int], bins: list[int], range: list[float] | None, weight: list[int] | None, density: bool
-) -> list[int]:
-    """A count per cell; the last dimension of the data holds coordinates."""
+def _assert_points(x: list[int], bins: list[int], range: list[float] | None) -> None:
     assert len(x) >= 2, "the data are points with coordinates"
     assert len(bins) == x[-1], "one number of bins per coordinate is needed"
     for count in bins:
         assert count > 0, "there must be at least one bin"
     if range is not None:
         assert len(range) == 2 * len(bins), "the range has two numbers per coordinate"
+
+
+@shape_function("aten._histogramdd_from_bin_cts.default")
+def histogramdd_shape(
+    x: list[int], bins: list[int], range: list[float] | None, weight: list[int] | None, density: bool
+) -> list[int]:
+    """A count per cell; the last dimension of the data holds coordinates."""
+    _assert_points(x, bins, range)
     if weight is not None:
         assert_same(x[:-1], weight)
     return bins
@@ -80,6 +84,31 @@ def histogramdd_dtype(
     if weight is not None:
         _, weight_dtype = weight
         assert weight_dtype == dtype, "the weights have another dtype than the data"
+    return floating(dtype)
+
+
+@shape_function("aten._histogramdd_bin_edges.default")
+def histogramdd_edges_shape(
+    x: list[int], bins: list[int], range: list[float] | None, weight: list[int] | None, density: bool
+) -> list[list[int]]:
+    """The edges along each coordinate."""
+    _assert_points(x, bins, range)
+    edges: list[list[int]] = []
+    for count in bins:
+        edges.append([count + 1])
+    return edges
+
+
+@dtype_function("aten._histogramdd_bin_edges.default")
+def histogramdd_edges_dtype(
+    x: tuple[int, int],
+    bins: list[int],
+    range: list[float] | None,
+    weight: tuple[int, int] | None,
+    density: bool,
+) -> int:
+    """That of the data."""
+    _, dtype = x
     return floating(dtype)
 
 

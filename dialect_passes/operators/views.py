@@ -159,3 +159,44 @@ def resize_dtype(x: tuple[int, int], size: list[int], memory_format: int | None)
     """That of the argument."""
     _, dtype = x
     return dtype
+
+
+# Lists of tensors: a list of shapes, and one dtype for all.
+@shape_function("aten.split_with_sizes.default")
+def split_with_sizes_shape(x: list[int], split_sizes: list[int], dim: int) -> list[list[int]]:
+    """A part of each size along `dim`."""
+    assert len(x) > 0, "a 0-d tensor cannot be split"
+    wrapped = wrap_dim(dim, len(x))
+    total = 0
+    parts: list[list[int]] = []
+    for size in split_sizes:
+        assert size >= 0, "a part has a negative size"
+        total = total + size
+        parts.append(with_size(x, wrapped, size))
+    assert total == x[wrapped], "the parts do not add up to the size of the dimension"
+    return parts
+
+
+@dtype_function("aten.split_with_sizes.default")
+def split_with_sizes_dtype(x: tuple[int, int], split_sizes: list[int], dim: int) -> int:
+    """That of the argument."""
+    _, dtype = x
+    return dtype
+
+
+@shape_function("aten.unbind_copy.int", "aten.unbind.int")
+def unbind_shape(x: list[int], dim: int) -> list[list[int]]:
+    """The slices along `dim`, without it."""
+    assert len(x) > 0, "a 0-d tensor has no slices"
+    wrapped = wrap_dim(dim, len(x))
+    parts: list[list[int]] = []
+    for _ in range(x[wrapped]):
+        parts.append(without_dim(x, wrapped))
+    return parts
+
+
+@dtype_function("aten.unbind_copy.int", "aten.unbind.int")
+def unbind_dtype(x: tuple[int, int], dim: int) -> int:
+    """That of the argument."""
+    _, dtype = x
+    return dtype

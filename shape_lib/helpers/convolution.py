@@ -26,30 +26,24 @@ def convolution(
     output_padding: list[int],
     groups: int,
 ) -> list[int]:
-    """The shape of ``aten.convolution``; the input may lack its batch dimension."""
+    """The shape of ``aten.convolution`` over [batch, channels, ...]."""
     spatial = len(weight) - 2
     assert spatial >= 1, "the weight has at least three dimensions"
     assert groups > 0, "groups must be positive"
-    batched = len(x) == spatial + 2
-    assert batched or len(x) == spatial + 1, "the input has the weight's number of dimensions, or one less"
+    assert len(x) == len(weight), "input and weight have different ranks"
     stride, dilation = expanded(stride, spatial), expanded(dilation, spatial)
     padding, extra = expanded(padding, spatial), expanded(output_padding, spatial)
     for i in range(spatial):
         assert stride[i] > 0, "the stride must be positive"
         assert padding[i] >= 0, "the padding must not be negative"
         assert dilation[i] > 0, "the dilation must be positive"
-    first = len(x) - spatial
-    channels = _channels(x[first - 1], weight, bias, transposed, groups)
-    result: list[int] = []
-    if batched:
-        result.append(x[0])
-    result.append(channels)
+    result = [x[0], _channels(x[1], weight, bias, transposed, groups)]
     for i in range(spatial):
-        size, kernel = x[first + i], weight[i + 2]
+        size, kernel = x[i + 2], weight[i + 2]
+        assert size > 0 or x[0] == 0 or x[1] == 0, "only batch and channels may be empty"
         if transposed:
             assert extra[i] < stride[i] or extra[i] < dilation[i], "the output padding is too large"
             size = transposed_size(size, kernel, stride[i], padding[i], dilation[i], extra[i])
-            assert size > 0, "the output would be empty"
         else:
             reach = dilation[i] * (kernel - 1) + 1
             assert size + 2 * padding[i] >= reach, "the kernel is larger than the padded input"

@@ -36,8 +36,10 @@ def assert_scatter(x: list[int], dim: int, index: list[int], source: list[int] |
     if source is not None:
         assert max(len(source), 1) == max(len(index), 1), "index and source have different ranks"
         for i in range(len(index)):
+            available = 1
             if len(source) > 0:
-                assert index[i] <= source[i], "the index is larger than the source"
+                available = source[i]
+            assert index[i] <= available, "the index is larger than the source"
 
 
 def _is_empty(shape: list[int]) -> bool:
