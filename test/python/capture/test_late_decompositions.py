@@ -91,7 +91,13 @@ class Pairs(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a, b = self.first(x), self.second(x)
         attention = nn.functional.scaled_dot_product_attention
-        return torch.matmul(a, a), torch.matmul(a, b), attention(a, a, a), attention(a, b, a), attention(b, a, x)
+        return (
+            torch.matmul(a, a),
+            torch.matmul(a, b),
+            attention(a, a, a),
+            attention(a, b, a),
+            attention(b, a, x),
+        )
 
 
 def test_arguments_are_told_apart() -> None:
