@@ -8,7 +8,7 @@ from functools import reduce
 
 from .. import dtypes as scalar_types
 from . import scalars
-from .values import Contents, Heap, Partial, Ref, Unknown, Value, join
+from .values import Contents, Heap, Partial, Ref, Unknown, Value, join, kind_of
 
 Operation = Callable[[Heap, list[Value], Value], Value]
 """(heap, operands, the result where nothing is known) -> result"""
@@ -221,13 +221,13 @@ def _possible_ranks(rank: Value) -> tuple[int | None, ...]:
 
 def _number_dtype(heap: Heap, operands: list[Value], unknown: Value) -> Value:
     """torch-mlir's library asks for the dtype of a Python number through a tensor of it; it has no other tensors."""
-    return _NUMBER_DTYPES.get(type(operands[0]), unknown)
+    return _NUMBER_DTYPES.get(kind_of(operands[0]), unknown)
 
 
-_NUMBER_DTYPES: dict[type, Value] = {
-    bool: scalar_types.bool_,
-    int: scalar_types.int64,
-    float: scalar_types.float64,
+_NUMBER_DTYPES: dict[Unknown | None, Value] = {
+    Unknown.BOOL: scalar_types.bool_,
+    Unknown.INT: scalar_types.int64,
+    Unknown.FLOAT: scalar_types.float64,
 }
 
 _OPERATIONS: dict[str, Operation] = {

@@ -69,10 +69,18 @@ def type_name(type_: ir.Type) -> str:
     return str(type_).removeprefix("!torch.")
 
 
+_UNKNOWN: dict[str, Value] = {
+    "none": None,
+    "int": Unknown.INT,
+    "float": Unknown.FLOAT,
+    "bool": Unknown.BOOL,
+}
+
+
 def unknown_of(type_: str) -> Value:
     """What is known of any value of the type."""
-    if type_ == "none":
-        return None
+    if type_ in _UNKNOWN:
+        return _UNKNOWN[type_]
     may_be_none = (
         type_.startswith("optional<") or type_ == "any" or (type_.startswith("union<") and "none" in type_)
     )

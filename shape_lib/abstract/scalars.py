@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 
-from .values import Partial, Unknown, Value, is_natural
+from .values import Partial, Unknown, Value, is_natural, kind_of
 
 # By name without the overload: Python's operators tell ints from floats by themselves.
 KNOWN: dict[str, Callable[..., Value]] = {
@@ -95,14 +95,16 @@ def _division(a: Value, b: Value) -> Value:
 
 
 def _maximum(*operands: Value) -> Value:
-    ints = all(type(operand) is int or operand is Unknown.NATURAL for operand in operands)
+    ints = all(kind_of(operand) is Unknown.INT for operand in operands)
     return Unknown.NATURAL if ints and any(is_natural(operand) for operand in operands) else None
 
 
 def _identity(a: Value, b: Value) -> Value:
     """Only comparisons with None are known, and only of what cannot be None."""
-    present = (Unknown.NATURAL, Unknown.PRESENT)
-    return False if (a in present and b is None) or (b in present and a is None) else None
+    values = [value for value in (a, b) if value is not None]
+    if len(values) != 1 or not isinstance(values[0], Unknown):
+        return None
+    return None if values[0] in (Unknown.ANYTHING, Unknown.UNSET) else False
 
 
 def _not_identity(a: Value, b: Value) -> Value:

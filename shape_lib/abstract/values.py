@@ -18,11 +18,15 @@ Value = Any
 class Unknown(enum.Enum):
     """What is known of a value that is not known.
 
-    NATURAL: an int that is not negative, such as a size. PRESENT: anything but None. ANYTHING: None too.
+    NATURAL: an int that is not negative, such as a size. INT, FLOAT, BOOL: one of that type, which is what a dtype
+    depends on. PRESENT: anything but None. ANYTHING: None too.
     UNSET: never read (the other branch gives the value); joined with a value it is that value.
     """
 
     NATURAL = enum.auto()
+    INT = enum.auto()
+    FLOAT = enum.auto()
+    BOOL = enum.auto()
     PRESENT = enum.auto()
     ANYTHING = enum.auto()
     UNSET = enum.auto()
@@ -50,6 +54,17 @@ def is_natural(value: Value) -> bool:
     return value is Unknown.NATURAL or (type(value) is int and value >= 0)
 
 
+_KINDS = {int: Unknown.INT, float: Unknown.FLOAT, bool: Unknown.BOOL}
+
+
+def kind_of(value: Value) -> Unknown | None:
+    """INT, FLOAT or BOOL for numbers, known or not; None for all else."""
+    if isinstance(value, Unknown):
+        value = Unknown.INT if value is Unknown.NATURAL else value
+        return value if value in _KINDS.values() else None
+    return _KINDS.get(type(value))
+
+
 def join(a: Value, b: Value) -> Value:
     """What is known of a value that is `a` or `b`."""
     if a is Unknown.UNSET or b is Unknown.UNSET:
@@ -62,6 +77,9 @@ def join(a: Value, b: Value) -> Value:
         return tuple(join(x, y) for x, y in zip(a, b, strict=True))
     if is_natural(a) and is_natural(b):
         return Unknown.NATURAL
+    kind = kind_of(a)
+    if kind is not None and kind is kind_of(b):
+        return kind
     maybe_none = any(value is None or value is Unknown.ANYTHING for value in (a, b))
     return Unknown.ANYTHING if maybe_none else Unknown.PRESENT
 

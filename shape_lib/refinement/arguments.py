@@ -47,7 +47,7 @@ class Adapter:
         if parameter.startswith("list<") and (isinstance(operand, (Ref, Unknown))):
             return self._list(operand, _inside(parameter))
         _check_scalar(operand, parameter)
-        return float(operand) if parameter == "float" and type(operand) is int else operand
+        return _as_float(operand) if parameter == "float" else operand
 
     def _tensor(self, tensor: TensorInfo, parameter: str) -> Value:
         if parameter == "list<int>":
@@ -64,6 +64,11 @@ class Adapter:
         if contents is None:
             return self._own.new(None)
         return self._own.new(tuple(self._argument(value, element) for value in contents))
+
+
+def _as_float(number: Value) -> Value:
+    """A function that takes a float gets one, also where the operator was called with an int."""
+    return float(number) if type(number) is int else Unknown.FLOAT if isinstance(number, Unknown) else number
 
 
 def known_sizes(sizes: Sizes) -> tuple[Value, ...] | None:

@@ -121,9 +121,12 @@ def _is_computed(op: ir.Operation) -> bool:
     if not op.name.startswith("torch."):
         return False
     name = op.name.removeprefix("torch.")
+    if any(parse(str(result.type)) is not None for result in op.results):
+        # Of tensors only which one of a list it is; all else is what library functions are for.
+        return name == "aten.__getitem__.t"
     if lists.find(name) is not None:
         return True
-    tensors = any(parse(str(value.type)) is not None for value in (*op.operands, *op.results))
+    tensors = any(parse(str(operand.type)) is not None for operand in op.operands)
     return not tensors and scalars.base_name(name) in scalars.KNOWN
 
 

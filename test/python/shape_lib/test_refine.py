@@ -199,6 +199,20 @@ def test_types_that_are_known_cost_nothing(monkeypatch):
         refine_shapes(parse(text.replace("TYPE", "!torch.vtensor")))
 
 
+def test_numbers_become_tensors():
+    """torch-mlir's library uses the same operations on numbers, with another meaning."""
+    module = parse("""
+    func.func @main(%x: !torch.vtensor<[2],f32>, %n: !torch.int) {
+      %half = torch.constant.float 5.000000e-01
+      %0 = torch.prim.NumToTensor.Scalar %half : !torch.float -> !torch.vtensor
+      %1 = torch.prim.NumToTensor.Scalar %n : !torch.int -> !torch.vtensor
+      %2 = torch.aten.mul.Tensor %x, %0 : !torch.vtensor<[2],f32>, !torch.vtensor -> !torch.vtensor
+      return
+    }""")
+    refine_shapes(module)
+    assert types(module) == ["<[],f64>", "<[],si64>", "<[2],f32>"]
+
+
 def test_the_same_operator_with_other_operands(library):
     module = parse("""
     func.func @main(%x: !torch.vtensor<[2,3],f32>, %y: !torch.vtensor<[?],f64>) {
@@ -266,7 +280,7 @@ def evaluate(name, operands):
     tensor, sizes, flag, unknown = operands
     assert name == "other.op"
     assert tensor == TensorInfo((None, 3), "float16")
-    assert (sizes, flag, unknown) == ([2, 5], None, Unknown.PRESENT)
+    assert (sizes, flag, unknown) == ([2, 5], None, Unknown.INT)
     return [([*sizes, None], "float32"), ((), "bool")]
 
 
