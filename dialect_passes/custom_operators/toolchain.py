@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.shape_lib import user_cache
+
 INCLUDE = Path(__file__).parent / "include"
 """Holds ``pipeline_kernel.h``, for kernels in C and CUDA C."""
 
@@ -134,12 +136,13 @@ def _cached(
         if preprocess is not None:
             text = _checked([*compiler.command, *preprocess, *includes, "-E", file.name], place)
         key = _key(_identity(compiler, tuple(preprocess or ())), text, *options)
-        if (found := _read_cache(key, result)) is not None:
+        kept = user_cache.folder("kernels") / f"{key}{result}"
+        if (found := user_cache.read(kept)) is not None:
             return found
         output = place / f"kernel{result}"
         _checked([*compiler.command, *options, *includes, "-o", output.name, file.name], place)
         content = output.read_bytes()
-    _write_cache(key, result, content)
+    user_cache.write(kept, content)
     return content
 
 
@@ -184,27 +187,3 @@ def _key(*parts: str) -> str:
         digest.update(f"{len(part)}:".encode())
         digest.update(part.encode())
     return digest.hexdigest()
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pipeline" / "kernels"
-
-
-def _read_cache(key: str, suffix: str) -> bytes | None:
-    try:
-        return (_cache_folder() / f"{key}{suffix}").read_bytes()
-    except (OSError, RuntimeError):
-        return None
-
-
-def _write_cache(key: str, suffix: str, content: bytes) -> None:
-    """Atomic, since several processes compile at once; a cache that cannot be written is only slower."""
-    try:
-        folder = _cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(folder / f"{key}{suffix}")
-    except (OSError, RuntimeError):
-        return

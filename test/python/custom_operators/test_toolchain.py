@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "pipeline" / "kernels"
+    monkeypatch.setenv("PIPELINE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kernels"
 
 
 def program(path: Path, text: str) -> Path:
@@ -82,7 +82,7 @@ def test_the_cache_goes_by_content(tmp_path, cache):
 @pytest.mark.compiler("c")
 def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("PIPELINE_CACHE", str(tmp_path / "file"))
     assert ElfObject(
         toolchain.compile_source(toolchain.find("c"), "int f(void) { return 1; }", tmp_path, "host")
     )
