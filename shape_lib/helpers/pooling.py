@@ -57,8 +57,7 @@ def adaptive(x: list[int], output: list[int], spatial: int) -> list[int]:
     assert len(x) == spatial + 1 or len(x) == spatial + 2, (
         "the input has a channel and maybe a batch dimension"
     )
-    for i in range(len(x) - spatial, len(x)):
-        assert x[i] != 0, "a pooled dimension is empty"
+    assert_not_empty_beyond(x, 1)
     result = x[: len(x) - spatial]
     for size in expanded(output, spatial):
         assert size >= 0, "an output size is negative"

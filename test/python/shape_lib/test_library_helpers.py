@@ -275,7 +275,7 @@ def test_transforms() -> None:
             of_helper(
                 lambda x, s, d: fourier.resized(x, s, fourier.transform_dims(len(x), s, d)), list(x), s, d
             ),
-            of_torch(lambda x, s, d: torch.fft.fftn(x, s, d), torch.ones(x), s, d),
+            of_torch(torch.fft.fftn, torch.ones(x), s, d),
             f"{x} {s} {d}",
         )
         # MKL, which does these on the CPU, refuses empty batches; others take them.
