@@ -98,7 +98,7 @@ class _Reader:
         if "Tensor" in text:
             hint = "a shape function gets a tensor as list[int], a dtype function as tuple[int, int] (rank, dtype)"
         else:
-            hint = "write int, float, bool, str, int | float, list[T], tuple[T, ...] with all its types, T | None or Any"
+            hint = "write int, float, bool, str, int | float, list[T], tuple[T, U], T | None or Any"
         return self.scope.error(node, f"the type {text} is not one a shape function can have: {hint}")
 
 

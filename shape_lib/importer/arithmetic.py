@@ -59,7 +59,7 @@ def unary(context: Context, node: ast.UnaryOp, value: Value) -> Value:
     if not isinstance(node.op, ast.USub):
         raise context.error(node, "bitwise `~` is not supported")
     if value.known:
-        return constant(-value.constant)  # type: ignore[operator]
+        return constant(-value.constant)
     return context.op(f"aten.neg.{value.type.text}", value.type, value)
 
 
@@ -127,7 +127,9 @@ def _numbers(context: Context, node: ast.AST, op: ast.operator, left: Value, rig
     if isinstance(op, ast.Pow):
         return _power(context, node, left, right)
     if type(op) not in _NAMES:
-        raise context.error(node, f"the operator of `{ast.unparse(node)}` is not supported in a shape function")
+        raise context.error(
+            node, f"the operator of `{ast.unparse(node)}` is not supported in a shape function"
+        )
     if isinstance(op, ast.Div):
         return _true_division(context, node, left, right)
     if left.type == INT and right.type == INT:
@@ -174,7 +176,7 @@ def _remainder(context: Context, node: ast.AST, left: Value, right: Value) -> Va
 def _with_sign_of(context: Context, node: ast.AST, remainder: Value, divisor: Value) -> Value:
     """The remainder with the divisor's sign, as in Python; torch-mlir gives it the dividend's."""
     below_zero = context.op("aten.lt.int", BOOL, remainder, constant(0))
-    divisor_below_zero = constant(divisor.constant < 0)  # type: ignore[operator]
+    divisor_below_zero = constant(divisor.constant < 0)
     other_sign = compare(context, node, ast.NotEq(), below_zero, divisor_below_zero)
     variables = Variables({"%value": remainder})
 
@@ -182,7 +184,9 @@ def _with_sign_of(context: Context, node: ast.AST, remainder: Value, divisor: Va
         inner.names["%value"] = context.op("aten.add.int", INT, remainder, divisor)
 
     def unless_zero(inner: Variables) -> None:
-        branch(context, node, context.op("aten.eq.int", BOOL, remainder, constant(0)), nothing, corrected, inner)
+        branch(
+            context, node, context.op("aten.eq.int", BOOL, remainder, constant(0)), nothing, corrected, inner
+        )
 
     branch(context, node, other_sign, unless_zero, nothing, variables)
     return variables.names["%value"]
@@ -345,7 +349,9 @@ def _equal_optionals(context: Context, node: ast.AST, left: Value, right: Value)
 
 def _ordered(context: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
     if left.type not in _NUMBERS or right.type not in _NUMBERS:
-        raise context.error(node, f"`{ast.unparse(node)}` compares {left.type.python} with {right.type.python}")
+        raise context.error(
+            node, f"`{ast.unparse(node)}` compares {left.type.python} with {right.type.python}"
+        )
     name = _NAMES[type(op)]
     if left.type == BOOL and right.type == BOOL and name in ("eq", "ne"):
         return context.op(f"aten.{name}.bool", BOOL, left, right)

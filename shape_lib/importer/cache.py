@@ -33,7 +33,11 @@ def cached(request: Sequence[str], files: Sequence[Path], make: Callable[[Source
 def folder() -> Path:
     """Where libraries are cached: ``PIPELINE_CACHE``, or the user's cache folder."""
     chosen = os.environ.get("PIPELINE_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline"
+    base = (
+        Path(chosen)
+        if chosen
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline"
+    )
     return base / "shape_lib"
 
 

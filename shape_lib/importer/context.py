@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from .errors import ShapeLibraryError
-from .ir_text import Builder, Location
+from .ir_text import Builder, Location, quoted
 from .source import Function, Scope, Sources
 from .types import (
     ANY,
@@ -46,6 +46,9 @@ class Callees(Protocol):
         variables: Variables,
         node: ast.AST,
     ) -> Value: ...
+
+
+Emit = Callable[[Variables], None]
 
 
 class Context:
@@ -128,16 +131,9 @@ class Context:
         raise AssertionError(f"no value of type {value.type}")
 
     def _constant(self, value: Value) -> str:
-        kind = value.type.text
-        text = {
-            INT: lambda v: f"{v} : i64",
-            BOOL: lambda v: "true" if v else "false",
-            FLOAT: lambda v: f"{_float_text(v)} : f64",
-            STR: lambda v: json.dumps(v, ensure_ascii=False),
-        }
-        write = text.get(value.type)
+        write = _CONSTANTS.get(value.type)
         attributes = f" {{value = {write(value.constant)}}}" if write else ""
-        return self.builder.op(f"constant.{kind}", [], [value.type], attributes)[0]
+        return self.builder.op(f"constant.{value.type.text}", [], [value.type], attributes)[0]
 
     def unpacked(self, value: Value) -> Value:
         """A value that came out of the IR: a tuple becomes its elements."""
@@ -193,9 +189,9 @@ class Context:
             return self._to_list(value, wanted, node)
         if wanted == ANY or (wanted == NUMBER and value.type in (INT, FLOAT)):
             return self._derefined(value, wanted)
-        number = {(INT, FLOAT): float, (BOOL, INT): int, (BOOL, FLOAT): float}.get((value.type, wanted))  # type: ignore[arg-type]
+        number = _NUMBERS.get((value.type, wanted))
         if number and value.known:
-            return constant(number(value.constant))  # type: ignore[arg-type]
+            return constant(number(value.constant))
         if (value.type, wanted) in ((INT, FLOAT), (NUMBER, FLOAT)):
             return self.op("aten.Float.Scalar", FLOAT, value)
         if (value.type, wanted) == (BOOL, INT):
@@ -281,20 +277,28 @@ class Context:
             )
 
 
-def _float_text(value: object) -> str:
-    number = float(value)  # type: ignore[arg-type]
-    if number in (float("inf"), float("-inf")) or number != number:
-        return {"inf": "0x7FF0000000000000", "-inf": "0xFFF0000000000000"}.get(
-            str(number), "0x7FF8000000000000"
-        )
-    text = repr(number)
-    mantissa, _, exponent = text.partition("e")
-    return (mantissa if "." in mantissa else f"{mantissa}.0") + (f"e{exponent}" if exponent else "")
-
-
-Emit = Callable[[Variables], None]
-
-
 def named_leaves(type_: Type) -> list[Type]:
     """The leaves of a type that have values in the IR."""
     return [part for part in leaves(type_) if has_value(part)]
+
+
+def _float_text(number: float) -> str:
+    if not math.isfinite(number):
+        return {"inf": "0x7FF0000000000000", "-inf": "0xFFF0000000000000"}.get(
+            str(number), "0x7FF8000000000000"
+        )
+    mantissa, _, exponent = repr(number).partition("e")
+    return (mantissa if "." in mantissa else f"{mantissa}.0") + (f"e{exponent}" if exponent else "")
+
+
+_CONSTANTS: dict[Type, Callable[[Any], str]] = {
+    INT: lambda value: f"{value} : i64",
+    BOOL: lambda value: "true" if value else "false",
+    FLOAT: lambda value: f"{_float_text(value)} : f64",
+    STR: quoted,
+}
+_NUMBERS: dict[tuple[Type, Type], Callable[[Any], float]] = {
+    (INT, FLOAT): float,
+    (BOOL, INT): int,
+    (BOOL, FLOAT): float,
+}

@@ -144,15 +144,15 @@ class _Merge:
         return type_
 
     def _yield(self, name: str, type_: Type) -> None:
-        for side, names in zip(self.sides, self.yields, strict=True):
+        for side, handed_on in zip(self.sides, self.yields, strict=True):
             value = None if side.variables.dead else side.variables.names.get(name)
             if value is None and name in FLAGS and not side.variables.dead:
                 value = FALSE
             with self.context.builder.into(side.block):
-                names += yielded(self.context, value, type_, self.node)
+                handed_on.extend(yielded(self.context, value, type_, self.node))
         self.types += named_leaves(type_)
 
-    def _joined(self, name: str, type_: Type, names: object) -> Value:
+    def _joined(self, name: str, type_: Type, names: Iterator[str]) -> Value:
         values = [side.variables.names[name] for side in self.live if name in side.variables.names]
         joined = rebuild(type_, names, [list(leaf_values(value)) for value in values])
         before = self.outer.names.get(name)
@@ -237,9 +237,6 @@ class _Loop:
 
     def _round(self, index: Value, inner: Variables, run_round: Round) -> Variables:
         contained, changed = set(self.context.contained), set(self.context.changed)
-        outside = frozenset(
-            root for v in self.outer.names.values() for part in leaf_values(v) for root in part.roots
-        )
         unless_left(self.context, self.node, inner, lambda rest: run_round(index, rest))
         inner.names.pop(CONTINUED, None)
         self.context.note_contained(contained, self.outside, changed, self.node)

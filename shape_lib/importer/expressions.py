@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from . import arithmetic
 from .context import Context
-from .control import branch, nothing
+from .control import branch
 from .narrowing import narrow
 from .source import Constant, Function, Module
 from .torch_names import torch_constant
-from .types import BOOL, INT, NONE, STR, ListType, OptionalType, TupleType, Type, join, optional
+from .types import BOOL, INT, ListType, OptionalType, TupleType, Type, join, optional
 from .values import Value, Variables, constant, leaf, tuple_of
 
 
@@ -232,107 +232,6 @@ def _optional_of(want: Type, value: Value) -> bool:
     return want == optional(value.type) and want != value.type
 
 
-# ---- comparisons
-
-
-def _compare(context: Context, node: ast.Compare, variables: Variables, want: Type | None) -> Value:
-    left = evaluate(context, node.left, variables)
-    return _compare_chain(context, node, left, list(zip(node.ops, node.comparators, strict=True)), variables)
-
-
-def _compare_chain(
-    context: Context,
-    node: ast.Compare,
-    left: Value,
-    links: list[tuple[ast.cmpop, ast.expr]],
-    variables: Variables,
-) -> Value:
-    (op, right_node), *rest = links
-    found, right = _link(context, node, left, op, right_node, variables)
-    if not rest:
-        return found
-    return choose(
-        context,
-        node,
-        found,
-        lambda inner: _compare_chain(context, node, right, rest, inner),
-        lambda _: constant(False),
-        variables,
-    )
-
-
-def _link(
-    context: Context,
-    node: ast.Compare,
-    left: Value,
-    op: ast.cmpop,
-    right_node: ast.expr,
-    variables: Variables,
-) -> tuple[Value, Value]:
-    """One comparison, and the value of its right side."""
-    if isinstance(op, (ast.In, ast.NotIn)):
-        return _membership(context, node, left, isinstance(op, ast.In), right_node, variables), constant(None)
-    right = evaluate(context, right_node, variables, left.type if isinstance(left.type, ListType) else None)
-    context.at(node)
-    if isinstance(op, (ast.Is, ast.IsNot)):
-        return _identity(context, node, left, right, isinstance(op, ast.Is)), right
-    return arithmetic.compare(context, node, op, left, right), right
-
-
-def _identity(context: Context, node: ast.Compare, left: Value, right: Value, positive: bool) -> Value:
-    if left.type == right.type and left.type in (BOOL, INT):
-        # Python has one object for each bool and each small int, such as a dtype.
-        return arithmetic.compare(context, node, ast.Eq() if positive else ast.NotEq(), left, right)
-    value = left if right.type == NONE else right
-    if NONE not in (left.type, right.type):
-        raise context.error(node, "`is` is supported with None only: write `==`")
-    if value.type == NONE or not (isinstance(value.type, OptionalType) or value.type.text == "any"):
-        return constant((value.type == NONE) == positive)
-    return context.op("aten.__is__" if positive else "aten.__isnot__", BOOL, value, constant(None))
-
-
-def _membership(
-    context: Context, node: ast.Compare, left: Value, positive: bool, right: ast.expr, variables: Variables
-) -> Value:
-    if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-        elements = [evaluate(context, element, variables) for element in right.elts]
-        found = _any_equal(context, node, left, elements)
-    else:
-        container = evaluate(context, right, variables)
-        found = contains(context, node, left, container, variables)
-    if positive:
-        return found
-    return constant(not found.constant) if found.known else context.op("aten.__not__", BOOL, found)
-
-
-def contains(context: Context, node: ast.AST, value: Value, container: Value, variables: Variables) -> Value:
-    """`value in container`."""
-    if isinstance(container.type, TupleType):
-        return _any_equal(context, node, value, list(container.elements))
-    if isinstance(container.type, ListType):
-        if container.type.element is None:
-            return constant(False)
-        return context.prelude("contains", [container, value], variables, node)
-    raise context.error(node, f"`in` needs a list or a tuple, this is {container.type.python}")
-
-
-def _any_equal(context: Context, node: ast.AST, value: Value, elements: list[Value]) -> Value:
-    if not elements:
-        return constant(False)
-    first, *rest = elements
-    found = arithmetic.compare(context, node, ast.Eq(), value, first)
-    if not rest:
-        return found
-    return choose(
-        context,
-        node,
-        found,
-        lambda _: constant(True),
-        lambda _: _any_equal(context, node, value, rest),
-        Variables(),
-    )
-
-
 # ---- subscripts
 
 
@@ -391,6 +290,12 @@ def _tuple_slice(context: Context, node: ast.AST, value: Value, bounds: list[Val
 # ---- what other modules handle
 
 
+def _compare(context: Context, node: ast.Compare, variables: Variables, want: Type | None) -> Value:
+    from .comparisons import compare
+
+    return compare(context, node, variables)
+
+
 def _call(context: Context, node: ast.Call, variables: Variables, want: Type | None) -> Value:
     from .calls import call
 
@@ -442,5 +347,3 @@ _HANDLERS: dict[type, Callable[..., Value]] = {
     ast.ListComp: _comprehension,
     ast.JoinedStr: _f_string,
 }
-
-__all__ = ["STR", "choose", "common_type", "contains", "evaluate", "item", "meaning_of", "nothing", "truth"]

@@ -1,5 +1,7 @@
 """The importer's two entrances: a file, and function objects."""
 
+# ruff: noqa: RUF002 - torch-mlir writes names with these characters
+
 from __future__ import annotations
 
 import ast
@@ -60,7 +62,11 @@ def _file_targets(function: Function, sources: Sources, problems: list[Problem])
     node, scope = function.node, function.scope
     try:
         named = target_of_name(node.name)
-        decorated = [target for decorator in node.decorator_list for target in decorated_targets(decorator, scope, sources)]
+        decorated = [
+            target
+            for decorator in node.decorator_list
+            for target in decorated_targets(decorator, scope, sources)
+        ]
     except ValueError as error:
         problems.append(scope.file.problem(node, str(error)))
         return []
@@ -101,8 +107,12 @@ def _targets(function: Callable[..., object] | LibraryFunction) -> list[tuple[Ta
     named = target_of_name(plain.__name__)
     found = registered or ([named] if named else [])
     if not found:
-        message = f"{plain.__name__} belongs to no operator: decorate it with @shape_function or @dtype_function"
-        raise ShapeLibraryError([Problem(plain.__code__.co_filename, plain.__code__.co_firstlineno, 0, message)])
+        message = (
+            f"{plain.__name__} belongs to no operator: decorate it with @shape_function or @dtype_function"
+        )
+        raise ShapeLibraryError(
+            [Problem(plain.__code__.co_filename, plain.__code__.co_firstlineno, 0, message)]
+        )
     return [(target, plain) for target in found]
 
 

@@ -5,12 +5,17 @@ Text, because branches are written before it is known what they yield, which bin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .types import Type
+
+
+def quoted(text: str) -> str:
+    """A string as MLIR reads it."""
+    escaped = (f"\\{ord(c):02X}" if c in '"\\' or ord(c) < 32 else c for c in text)
+    return f'"{"".join(escaped)}"'
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Location:
     column: int
 
     def __str__(self) -> str:
-        return f"loc({json.dumps(self.file, ensure_ascii=False)}:{self.line}:{self.column + 1})"
+        return f"loc({quoted(self.file)}:{self.line}:{self.column + 1})"
 
 
 @dataclass(eq=False)
@@ -143,9 +148,7 @@ class _Printer:
     def function(self, symbol: str, body: Block, results: Sequence[Type], location: Location) -> None:
         arguments = ", ".join(f"{name}: {type_}" for name, type_ in body.arguments)
         outputs = ", ".join(map(str, results))
-        self.lines.append(
-            f"  func.func @{json.dumps(symbol, ensure_ascii=False)}({arguments}) -> ({outputs}) {{"
-        )
+        self.lines.append(f"  func.func @{quoted(symbol)}({arguments}) -> ({outputs}) {{")
         self._operations(body, "    ")
         self.lines.append(f"  }}{self._at(location)}")
 

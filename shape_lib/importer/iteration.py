@@ -58,7 +58,7 @@ def over_value(context: Context, node: ast.AST, value: Value) -> Iterable:
 def _fixed(elements: tuple[Value, ...]) -> Iterable:
     def no_item(index: Value) -> Value:
         assert index.known
-        return elements[int(index.constant)]  # type: ignore[call-overload]
+        return elements[int(index.constant)]
 
     return Iterable(constant(len(elements)), no_item, elements)
 
@@ -115,7 +115,11 @@ def _range_length(context: Context, node: ast.AST, start: Value, stop: Value, st
     if _is(step, 1):
         distance = stop if _is(start, 0) else arithmetic.binary(context, node, ast.Sub(), stop, start)
         known = distance.known and isinstance(distance.constant, int)
-        return constant(max(0, distance.constant)) if known else context.op("prim.max.int", INT, distance, constant(0))  # type: ignore[type-var]
+        return (
+            constant(max(0, distance.constant))
+            if known
+            else context.op("prim.max.int", INT, distance, constant(0))
+        )
     return context.prelude("range_length", [start, stop, step], Variables(), node)
 
 
@@ -141,7 +145,9 @@ def _enumerate(context: Context, node: ast.Call, variables: Variables) -> Iterab
 def _zip(context: Context, node: ast.Call, variables: Variables) -> Iterable:
     _no_keywords(context, node, "strict")
     parts = [iterate(context, argument, variables) for argument in _arguments(context, node, 1, 20)]
-    strict = any(k.arg == "strict" and isinstance(k.value, ast.Constant) and k.value.value for k in node.keywords)
+    strict = any(
+        k.arg == "strict" and isinstance(k.value, ast.Constant) and k.value.value for k in node.keywords
+    )
     fixed = [part.fixed for part in parts if part.fixed is not None]
     if len(fixed) == len(parts):
         return _fixed(tuple(tuple_of(group) for group in zip(*fixed, strict=False)))
@@ -158,14 +164,12 @@ def _zip(context: Context, node: ast.Call, variables: Variables) -> Iterable:
 def _check_equal(context: Context, node: ast.AST, left: Value, right: Value) -> None:
     differ = arithmetic.compare(context, node, ast.NotEq(), left, right)
     message = "ValueError: zip() arguments have different lengths"
-    branch(
-        context, node, differ, lambda v: arithmetic.raise_error(context, message, v), nothing, Variables()
-    )
+    branch(context, node, differ, lambda v: arithmetic.raise_error(context, message, v), nothing, Variables())
 
 
 def arithmetic_min(context: Context, left: Value, right: Value) -> Value:
     if left.known and right.known:
-        return constant(min(left.constant, right.constant))  # type: ignore[type-var]
+        return constant(min(left.constant, right.constant))
     return context.op("prim.min.int", INT, left, right)
 
 
@@ -234,7 +238,10 @@ def _unpacked_list(context: Context, target: ast.Tuple | ast.List, value: Value)
 
 
 def comprehension(
-    context: Context, node: ast.ListComp | ast.GeneratorExp, variables: Variables, element_type: Type | None = None
+    context: Context,
+    node: ast.ListComp | ast.GeneratorExp,
+    variables: Variables,
+    element_type: Type | None = None,
 ) -> Value:
     """The list that a comprehension or a generator makes."""
     inner = variables.copy()

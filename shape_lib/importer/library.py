@@ -12,11 +12,10 @@ from . import calls
 from .annotations import read_annotation
 from .context import Context, named_leaves
 from .control import branch, nothing
-from .errors import Problem, ShapeLibraryError
 from .intrinsics import intrinsic
 from .source import Function, Scope, Sources
 from .statements import run_block
-from .types import ANY, NONE, NUMBER, ListType, OptionalType, TupleType, Type, has_value, leaves
+from .types import ANY, FLOAT, INT, NONE, NUMBER, OptionalType, TupleType, Type, has_value
 from .values import (
     RESULT,
     RETURNED,
@@ -31,7 +30,6 @@ from .values import (
 )
 
 _PRELUDE = Path(__file__).with_name("prelude.py")
-_KINDS = ("shape", "dtype", "has_value_semantics")
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,9 @@ class Library:
         for name in names:
             type_ = types[name]
             if type_ is None:
-                raise context.error(function.node, f"the argument `{name}` of {function.node.name} needs a type")
+                raise context.error(
+                    function.node, f"the argument `{name}` of {function.node.name} needs a type"
+                )
             yield name, type_
 
     # ---- helpers
@@ -130,7 +130,12 @@ class Library:
         return self._parameters[function.key]
 
     def call(
-        self, context: Context, function: Function, arguments: list[Value], variables: Variables, node: ast.AST
+        self,
+        context: Context,
+        function: Function,
+        arguments: list[Value],
+        variables: Variables,
+        node: ast.AST,
     ) -> Value:
         """Call a function, importing it for these arguments first."""
         special = intrinsic(function)
@@ -167,7 +172,9 @@ class Library:
         if function.node.returns is not None:
             context.return_type = read_annotation(function.node.returns, function.scope, self.sources)
         result = _run_body(context, function, variables)
-        after = [part for name in names for part in leaf_values(variables.names.get(f"%{name}", undefined("")))]
+        after = [
+            part for name in names for part in leaf_values(variables.names.get(f"%{name}", undefined("")))
+        ]
         return self._finish_helper(context, function, parameters, after, result)
 
     def _finish_helper(
@@ -176,9 +183,13 @@ class Library:
         instance = _Instance("", result.type)
         if len(after) == len(parameters):
             pairs = zip(parameters, after, strict=True)
-            instance.changed = [i for i, (old, new) in enumerate(pairs) if old is not new and holds_list(old.type)]
+            instance.changed = [
+                i for i, (old, new) in enumerate(pairs) if old is not new and holds_list(old.type)
+            ]
         instance.contained = [i for i, value in enumerate(parameters) if value.roots & context.contained]
-        instance.origins = [_origin(part, parameters) for part in leaf_values(result) if holds_list(part.type)]
+        instance.origins = [
+            _origin(part, parameters) for part in leaf_values(result) if holds_list(part.type)
+        ]
         outputs = [part for part in leaf_values(result) if has_value(part.type)]
         outputs += [after[i] for i in instance.changed]
         packed = tuple_of(tuple(outputs)) if len(outputs) > 1 else outputs[0] if outputs else constant(None)
@@ -198,7 +209,11 @@ def _run_body(context: Context, function: Function, variables: Variables) -> Val
     wanted = context.return_type
     if variables.dead:
         type_ = wanted or NONE
-        return constant(None) if type_ == NONE else leaf(type_, context.builder.op("prim.Uninitialized", [], [type_])[0])
+        return (
+            constant(None)
+            if type_ == NONE
+            else leaf(type_, context.builder.op("prim.Uninitialized", [], [type_])[0])
+        )
     _return_none_at_end(context, node, variables)
     result = variables.names[RESULT]
     if result.problem:
@@ -211,11 +226,15 @@ def _return_none_at_end(context: Context, node: ast.FunctionDef, variables: Vari
     if returned.known and returned.constant:
         return
     if context.return_type not in (None, NONE) and not isinstance(context.return_type, OptionalType):
-        raise context.error(node, f"{node.name} can end without `return`: return a value on every path, or raise")
+        raise context.error(
+            node, f"{node.name} can end without `return`: return a value on every path, or raise"
+        )
 
     def none(inner: Variables) -> None:
         value = constant(None)
-        inner.names[RESULT] = context.convert(value, context.return_type, node) if context.return_type else value
+        inner.names[RESULT] = (
+            context.convert(value, context.return_type, node) if context.return_type else value
+        )
 
     branch(context, node, returned, nothing, none, variables)
 
@@ -224,15 +243,9 @@ def _argument(context: Context, value: Value, annotated: Type | None, node: ast.
     """An argument as its parameter takes it; where the parameter takes several types it keeps its own."""
     if annotated is None or annotated == ANY:
         return value
-    if annotated == NUMBER and value.type in leaves_of_number():
+    if annotated == NUMBER and value.type in (INT, FLOAT, NUMBER):
         return value
     return context.convert(value, annotated, node)
-
-
-def leaves_of_number() -> tuple[Type, ...]:
-    from .types import FLOAT, INT
-
-    return (INT, FLOAT, NUMBER)
 
 
 def _parameter(context: Context, type_: Type) -> Value:
@@ -284,11 +297,3 @@ def _result(
     if same:
         return replace(value, cell=given[indices[0]].cell, roots=given[indices[0]].roots)
     return replace(value, roots=value.roots.union(*(given[i].roots for i in indices)))
-
-
-def collect(problems: list[Problem], error: ShapeLibraryError) -> None:
-    """Add the problems of one function to those of the file."""
-    problems.extend(error.problems)
-
-
-__all__ = ["_KINDS", "Entry", "Library", "ListType", "collect", "leaves"]

@@ -1,5 +1,7 @@
 """Which operator a function belongs to, and the symbol under which torch-mlir looks it up."""
 
+# ruff: noqa: RUF001, RUF002 - torch-mlir writes names with these characters
+
 from __future__ import annotations
 
 import ast
@@ -44,7 +46,11 @@ def decorated_targets(decorator: ast.expr, scope: Scope, sources: Sources) -> li
     """
     if not isinstance(decorator, ast.Call):
         return []
-    name = decorator.func.attr if isinstance(decorator.func, ast.Attribute) else getattr(decorator.func, "id", "")
+    name = (
+        decorator.func.attr
+        if isinstance(decorator.func, ast.Attribute)
+        else getattr(decorator.func, "id", "")
+    )
     if name not in _DECORATORS:
         return []
     operators = [operator for argument in decorator.args for operator in _strings(argument, scope, sources)]
@@ -88,7 +94,7 @@ def _is_registered(name: str) -> bool:
 
 
 @functools.cache
-def _context():  # noqa: ANN202 - torch_mlir.ir.Context, imported late
+def _context():
     from torch_mlir import ir
     from torch_mlir.dialects import torch as torch_dialect
 

@@ -5,7 +5,6 @@ they are, so that tests can compare them with what they stand for.
 """
 
 # No annotations where any type of element will do: they are imported once for every type that is needed.
-# ruff: noqa: ANN001, ANN201
 # pyright: reportArgumentType=false, reportReturnType=false
 
 
@@ -121,7 +120,7 @@ def reversed_list(values):
 
 def sorted_list(values):
     """``sorted(values)``"""
-    result = [element for element in values]  # noqa: C416
+    result = [element for element in values]
     for i in range(len(values)):
         for j in range(len(values) - 1 - i):
             low = min(result[j], result[j + 1])

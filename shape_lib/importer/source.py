@@ -225,7 +225,8 @@ class Sources:
 
 def _stand_in(module: str) -> Path | None:
     """torch-mlir's library imports its helpers from a module of its build tools; ours have the same names."""
-    return Path(__file__).parents[1] / "dtypes.py" if module.split(".")[-1] == "library_generator" else None
+    ours = module.endswith("library_generator")
+    return Path(__file__).parents[1] / "dtypes.py" if ours else None
 
 
 def read_source(path: Path) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 
 from . import arithmetic, iteration
 from .annotations import read_annotation
@@ -31,7 +32,7 @@ def run_block(context: Context, statements: list[ast.stmt], variables: Variables
             return
         left = exit_flag(context, variables)
         if not left.known and rest:
-            unless_left(context, statement, variables, lambda v: run_block(context, rest, v))
+            unless_left(context, statement, variables, partial(run_block, context, rest))
         if not left.known or left.constant:
             return
 
@@ -96,7 +97,9 @@ def _may_leave(body: list[ast.stmt]) -> bool:
 
 def _for(context: Context, node: ast.For, variables: Variables) -> None:
     if node.orelse:
-        raise context.error(node, "`else` after a loop is not supported: use a variable that says how it ended")
+        raise context.error(
+            node, "`else` after a loop is not supported: use a variable that says how it ended"
+        )
     iterable = iteration.iterate(context, node.iter, variables)
     context.at(node)
     iteration.run_over(
@@ -106,7 +109,9 @@ def _for(context: Context, node: ast.For, variables: Variables) -> None:
 
 def _while(context: Context, node: ast.While, variables: Variables) -> None:
     if node.orelse:
-        raise context.error(node, "`else` after a loop is not supported: use a variable that says how it ended")
+        raise context.error(
+            node, "`else` after a loop is not supported: use a variable that says how it ended"
+        )
 
     def stop(inner: Variables) -> None:
         inner.names[BROKE] = constant(True)
@@ -189,7 +194,9 @@ def _assign(context: Context, node: ast.Assign, variables: Variables) -> None:
 
 
 def _store(context: Context, node: ast.stmt, target: ast.expr, value: Value, variables: Variables) -> None:
-    if isinstance(target, (ast.Tuple, ast.List)) and any(isinstance(e, ast.Subscript) for e in ast.walk(target)):
+    if isinstance(target, (ast.Tuple, ast.List)) and any(
+        isinstance(e, ast.Subscript) for e in ast.walk(target)
+    ):
         for part, element in iteration.unpack(context, target, value):
             _store(context, node, part, element, variables)
         return
@@ -303,5 +310,3 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     ast.Import: _pass,
     ast.ImportFrom: _pass,
 }
-
-__all__ = ["MOST_ROUNDS", "run_block"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .types import BOOL, FLOAT, INT, NONE, STR, ListType, OptionalType, TupleType, Type
 
@@ -35,7 +36,7 @@ class Value:
     type: Type
     ssa: str | None = None
     elements: tuple[Value, ...] = ()
-    constant: object = UNKNOWN
+    constant: Any = UNKNOWN
     cell: int = 0
     roots: frozenset[int] = frozenset()
     origin: Value | None = None
