@@ -18,6 +18,7 @@ from .abstract.machine import Raised
 from .abstract.values import Ref, Unknown, Value
 from .errors import Finding, LibraryFunctionError, ShapeCheckError
 from .refinement.arguments import MisfitError
+from .refinement.calls import Callees
 from .refinement.inference import Told, infer
 from .refinement.library import Library
 from .refinement.operations import every_operation, finding, lists_tensors, operator_name
@@ -83,24 +84,28 @@ class _Refinement:
 
     def run(self) -> None:
         """Raises what `refine_shapes` raises."""
-        for function in self.module.body.operations:
-            self._regions(function.operation)
+        callees = Callees(self.module)
+        for function in callees.in_order():
+            self._regions(function, callees)
+        callees.settle_all()
         if self.misfits:
             raise LibraryFunctionError(self.misfits)
         if self.failed:
             raise ShapeCheckError(self.failed)
 
-    def _regions(self, op: ir.Operation) -> None:
+    def _regions(self, op: ir.Operation, callees: Callees) -> None:
         self.values.around_regions(op)
         for region in op.regions:
             for block in region.blocks:
                 for inner in list(block.operations):
-                    self._visit(inner.operation)
+                    self._visit(inner.operation, callees)
         self.values.around_regions(op)
 
-    def _visit(self, op: ir.Operation) -> None:
+    def _visit(self, op: ir.Operation, callees: Callees) -> None:
         if len(op.regions):
-            self._regions(op)
+            self._regions(op, callees)
+        elif op.name == "func.call":
+            callees.settle(op)
         elif not self.values.follow(op) and self._asks(op):
             self._infer(op)
         for result in op.results:

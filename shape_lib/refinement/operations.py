@@ -13,16 +13,16 @@ from ..locations import frames
 def every_operation(module: ir.Module) -> Iterator[ir.Operation]:
     """All operations inside the functions of `module`, in the program's order."""
     for function in module.body.operations:
-        for region in function.operation.regions:
-            yield from _inside(region)
+        yield from operations_in(function.operation)
 
 
-def _inside(region: ir.Region) -> Iterator[ir.Operation]:
-    for block in region.blocks:
-        for op in block.operations:
-            yield op.operation
-            for inner in op.operation.regions:
-                yield from _inside(inner)
+def operations_in(outer: ir.Operation) -> Iterator[ir.Operation]:
+    """All operations inside the regions of `outer`, in order."""
+    for region in outer.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op.operation
+                yield from operations_in(op.operation)
 
 
 def operator_name(op: ir.Operation) -> str:

@@ -22,7 +22,10 @@ _TAKES_ANY = (
 
 
 def retype(value: ir.Value, info: TensorInfo) -> None:
-    """Makes `info` the type of `value`, an operation's result. Needs an active MLIR context."""
+    """Makes `info` the type of `value`, an operation's result. Needs an active MLIR context.
+
+    A function that returns it returns the new type: its calls follow (`refinement.calls`).
+    """
     old = value.type
     value.set_type(build(info))
     cast: ir.Value | None = None
@@ -30,7 +33,7 @@ def retype(value: ir.Value, info: TensorInfo) -> None:
         user = use.owner.operation
         if user.name.startswith(_TAKES_ANY):
             continue
-        if user.name == "func.return" and _is_exported(user.parent):
+        if user.name == "func.return":
             _retype_result(user.parent.operation, use.operand_number, value.type)
             continue
         cast = cast or _cast_behind(value, old)
@@ -41,12 +44,6 @@ def _cast_behind(value: ir.Value, type_: ir.Type) -> ir.Value:
     owner = value.owner
     with ir.InsertionPoint.after(owner), owner.location:
         return ir.Operation.create("torch.tensor_static_info_cast", [type_], [value]).result
-
-
-def _is_exported(function: ir.Operation) -> bool:
-    """Whether nobody in the module depends on the function's type."""
-    private = ir.StringAttr.get("private", function.context)
-    return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"] != private
 
 
 def _retype_result(function: ir.Operation, number: int, type_: ir.Type) -> None:
