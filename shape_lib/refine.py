@@ -53,7 +53,7 @@ def refine_shapes(
         if not asking:
             return
         library = Library(libraries, module.context)
-        library.prepare(name for name in asking if not library.knows(name))
+        library.prepare(asking)
         if needs_values(module):
             make_values(module, [name for name in asking if evaluate or library.knows(name)])
         _Refinement(module, library, evaluate).run()
