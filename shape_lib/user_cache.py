@@ -13,7 +13,11 @@ def folder(kind: str) -> Path:
     chosen = os.environ.get("PIPELINE_CACHE")
     if chosen:
         return Path(chosen) / kind
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline" / kind
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home, as in some containers
+        base = Path(os.devnull)
+    return base / "pipeline" / kind
 
 
 def read(path: Path) -> bytes | None:

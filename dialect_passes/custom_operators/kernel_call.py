@@ -56,7 +56,7 @@ def plan(launch: LaunchFunction, where: Declared, call: CallTypes, device: str) 
     operands = tuple(call.tensors())
     sizes = tuple(tuple(operand_sizes(tensor, number)) for number, (_, tensor) in enumerate(operands))
     answer = _ask(launch, where, call)
-    workgroups = _workgroups(answer, where)
+    workgroups = _workgroups(answer, where, call)
     result_sizes = _result_sizes(answer, where, call)
     try:
         constants = tuple(typed_constants(answer, call, device))
@@ -71,7 +71,7 @@ def parameters_of(launch: LaunchFunction) -> list[str]:
 
 
 def _ask(launch: LaunchFunction, where: Declared, call: CallTypes) -> Launch:
-    known = views(call) | {RESULTS: _result_views(call)}
+    known = {RESULTS: _result_views(call)} | views(call)
     try:
         answer = launch(**{name: known[name] for name in parameters_of(launch)})
     except (Refused, LoweringError):
@@ -94,12 +94,21 @@ def _result_views(call: CallTypes) -> list[Any]:
     return [None if any(size is None for size in row) else view(result, row) for result, row in pairs]  # type: ignore[arg-type]
 
 
-def _workgroups(answer: Launch, where: Declared) -> tuple[int | Size, ...]:
+def _workgroups(answer: Launch, where: Declared, call: CallTypes) -> tuple[int | Size, ...]:
     counts = tuple(answer.workgroups)
     right = all(isinstance(count, Size) or (isinstance(count, int) and count >= 0) for count in counts)
     if not right or not 1 <= len(counts) <= 3:
         raise LoweringError(f"{where}: workgroups must be one to three counts, not {answer.workgroups!r}")
+    if any(isinstance(count, int) and count == 0 for count in counts) and not has_no_elements(call.results):
+        raise LoweringError(
+            f"{where}: no workgroup would write the results {', '.join(map(str, call.results))}"
+        )
     return counts
+
+
+def has_no_elements(results: Sequence[TensorType]) -> bool:
+    """Whether there is nothing to compute, whatever the unknown sizes are."""
+    return all(0 in result.shape for result in results)
 
 
 def _result_sizes(answer: Launch, where: Declared, call: CallTypes) -> tuple[tuple[int | Size, ...], ...]:

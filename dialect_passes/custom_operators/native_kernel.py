@@ -104,7 +104,7 @@ class NativeKernel(Lowering):
             planned = self._plan(call)
         except Refused as refused:
             raise LoweringError(f"{self.title} refuses this call: {refused}") from refused
-        if all(0 in result.shape for result in planned.results):
+        if kernel_call.has_no_elements(planned.results):
             return _empty_results(symbol, planned)
         if self._device == "cpu":
             return self._define_cpu(symbol, planned, target, folder)
@@ -221,7 +221,7 @@ def _beyond_limits(planned: KernelCall, device: str) -> str | None:
         if isinstance(count, int) and count > limit:
             return f"it needs {count} workgroups along {axis}; a {device} device is sure to take {limit}"
     empty = [name for name, tensor in planned.operands if 0 in tensor.shape]
-    if device != "cpu" and empty and not all(0 in result.shape for result in planned.results):
+    if device != "cpu" and empty and not kernel_call.has_no_elements(planned.results):
         return f"{empty[0]} has no elements; {device} devices do not bind empty tensors"
     return None
 

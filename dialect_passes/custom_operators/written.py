@@ -206,7 +206,10 @@ def lowering_decorator(
         if chosen not in ("linalg", "torch"):
             raise LoweringError(f"{what}: form '{form}' is unknown; choose linalg or torch")
         if op.schema.mutated:
-            raise LoweringError(f"{what}: the operator changes arguments in place, which lowerings cannot")
+            raise LoweringError(
+                f"{what}: the operator changes arguments in place, which lowerings cannot; "
+                "declare it to return the new values"
+            )
         if not inspect.signature(function).parameters:
             raise LoweringError(f"{what}: it must take the call's types: def {where.function}(call): ...")
         register(op, WrittenLowering(names, chosen, function, where))

@@ -100,6 +100,7 @@ def refusing(function, types=None, **options):
         (lambda a: Launch([1, 1, 1, 1]), "workgroups must be one to three counts"),
         (lambda a: Launch([-1]), "workgroups must be one to three counts"),
         (lambda a: Launch([1.5]), "workgroups must be one to three counts"),
+        (lambda a: Launch([a.shape[0] // 256]), "no workgroup would write the results float32[4, 3]"),
         (lambda a: Launch([1], ["7"]), "the constant '7' is neither a number nor a size"),
         (lambda a: Launch([1], [2**63]), "does not fit into i64"),
         (lambda a: Launch([1], [1e39]), "does not fit into f32"),
