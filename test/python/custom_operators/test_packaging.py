@@ -1,6 +1,7 @@
 """Wheels with and without CMake and a compiler: both work, and operators say which kernels they have."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ PARTS += ("CMakeLists.txt", "README.md", "LICENSE")
 
 NATIVE = "pipeline/dialect_passes/operators/native"
 KERNEL = "void probe(const float *x, float *out) { out[0] = x[0]; }\n"
+SHADER = "#version 450\nlayout(set = 0, binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1.0; }\n"
+CUDA_KERNEL = 'extern "C" __global__ void probe(float *x) { x[0] = 1.0f; }\n'
 
 # In a process of its own, without any compiler: what a kernel of the wheel says of a call.
 REPORT = """
@@ -52,7 +55,9 @@ def tree(tmp_path):
         else:
             copy.parent.mkdir(exist_ok=True)
             shutil.copy(source, copy)
-    (tmp_path / "tree/dialect_passes/operators/native/probe.c").write_text(KERNEL)
+    native = tmp_path / "tree/dialect_passes/operators/native"
+    for name, text in [("probe.c", KERNEL), ("probe.comp", SHADER), ("probe.cu", CUDA_KERNEL)]:
+        (native / name).write_text(text)
     return tmp_path / "tree"
 
 
@@ -100,6 +105,9 @@ def test_a_wheel_takes_its_kernels_along(tree, tmp_path):
     assert {
         name.rsplit("-", 2)[0] for name in kernels if name.endswith(f"-{toolchain.machine()}.o")
     } == sources
+    for kind, ending in [("glsl", "spv"), ("cuda", "ptx")]:
+        found = [name for name in kernels if re.fullmatch(rf"probe-[0-9a-f]{{16}}\.{ending}", name)]
+        assert len(found) == (toolchain.find(kind) is not None)
     assert refusals(tree, tmp_path) == "None"
 
 
