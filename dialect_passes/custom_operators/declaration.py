@@ -28,7 +28,9 @@ def op(
             return x * torch.sigmoid(gate.clamp(max=limit))
 
     The type hints give the schema. Shapes, dtypes and the gradient come from the function unless given to the
-    operator it becomes (`CustomOp`). Its results are contiguous and never share memory with its arguments.
+    operator it becomes (`CustomOp`). Its results are contiguous and never share memory with its arguments. It
+    computes in the types of its arguments: torch.autocast does not reach into it (`torch.library.register_autocast`
+    makes it cast them).
 
     name: a namespace of your own and a name.
     mutates_args: the names of the arguments that the function changes in place.
@@ -142,7 +144,8 @@ class CustomOp:
         others get the operator's arguments of their names, and ``output`` what forward returned. Only tensors that
         it names are saved. It returns a gradient per argument that holds tensors, in order, None where there is
         none and a list for a list; or a dict of those by argument. It must consist of torch operations to be
-        differentiated again. Raises DeclarationError for parameters that do not fit.
+        differentiated again. Forward-mode derivatives still come from the meaning. Raises DeclarationError for
+        parameters that do not fit.
         """
         self.written_backward = backward.written(self, function)
         return function

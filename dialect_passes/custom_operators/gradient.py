@@ -45,7 +45,7 @@ def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         values = op.schema.bind(args, kwargs)
         tensors = tensors_in(values)
-        if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        if _forward_mode() and any(_has_tangent(tensor) for tensor in tensors):
             return _composition(op, values)
         if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
             return _below(op, keyset, values)
@@ -73,6 +73,24 @@ def _by_rule(op: CustomOp, rule: Callable[..., Any], args: Sequence[Any], kwargs
     """torch.vmap of the operator by its author's rule."""
     interpreter = retrieve_current_functorch_interpreter()
     return custom_function_call_vmap_helper(interpreter, rule, op.overload, *args, **kwargs)  # type: ignore[arg-type]
+
+
+def _forward_mode() -> bool:
+    """Whether forward-mode differentiation is going on.
+
+    Asked of the C++ side: a program that torch.compile captured enters it without torch.autograd.forward_ad's
+    knowledge. There is one level only, so that another can be entered if and only if none is.
+    """
+    try:
+        level = _C._enter_dual_level()
+    except RuntimeError:
+        return True
+    _C._exit_dual_level(level=level)
+    return False
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor, level=0).tangent is not None
 
 
 def _composition(op: CustomOp, values: Sequence[Any]) -> Any:

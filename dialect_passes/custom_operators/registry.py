@@ -66,7 +66,8 @@ def place(function: Callable[..., Any]) -> str:
 def _same_place(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
     if _typed_in(old) and _typed_in(new):
         return True
-    same_file = old.__code__.co_filename == new.__code__.co_filename
+    # By the true path: a file may be imported through a link.
+    same_file = os.path.realpath(old.__code__.co_filename) == os.path.realpath(new.__code__.co_filename)
     return same_file and old.__qualname__ == new.__qualname__
 
 

@@ -140,6 +140,17 @@ def test_arguments_that_change():
     torch.testing.assert_close(arguments[1:], (torch.zeros(3, 4), torch.zeros(1, dtype=torch.int64)))
 
 
+def test_lists_and_optional_arguments():
+    @pipeline.op("checking::joined")
+    def joined(xs: list[Tensor], bias: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+        y = torch.cat(xs)
+        return y if bias is None else y + bias, [x + 1 for x in xs]
+
+    report = joined.check([([torch.randn(2, 3), torch.randn(4, 3)],), ([torch.randn(2, 3)], torch.randn(3))])
+    assert report.ok
+    assert not report.skipped
+
+
 def test_what_cannot_be_compared_is_skipped_with_the_reason():
     @pipeline.op("checking::drawn")
     def drawn(x: Tensor) -> Tensor:

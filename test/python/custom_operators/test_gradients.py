@@ -274,6 +274,30 @@ def test_torch_compile(backend):
     )
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ["grad", "jvp", "vmap of grad", "vmap"])
+def test_torch_compile_of_function_transforms(name, backend):
+    torch._dynamo.reset()
+    x, gate = leaf(3).detach(), leaf(3).detach()
+    transform = TRANSFORMS[name]
+    compiled = torch.compile(transform(gated), backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(x, gate), transform(gated.meaning)(x, gate))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_torch_compile_of_forward_mode(backend):
+    torch._dynamo.reset()
+    x, t, g = leaf(3).detach(), leaf(3).detach(), leaf(3).detach()
+
+    def tangent(op, x, t):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, t)
+            return torch.autograd.forward_ad.unpack_dual(op(dual, g)).tangent
+
+    compiled = torch.compile(lambda x, t: tangent(gated, x, t), backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(x, t), tangent(gated.meaning, x, t))
+
+
 # Arguments that change
 
 
