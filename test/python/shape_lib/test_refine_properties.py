@@ -23,14 +23,15 @@ FILE = Path(__file__).with_name("tricky_functions.py")
 SAMPLES = 60
 
 
-def load():
-    spec = importlib.util.spec_from_file_location("tricky_functions", FILE)
+def load(file):
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-TRICKY = load()
+TRICKY = load(FILE)
+WRITER = load(FILE.with_name("random_functions.py")).Writer
 FUNCTIONS = {
     entry.operator.removeprefix("mylib."): entry.function
     for entry in registered()
@@ -93,7 +94,7 @@ class Caller:
             f'({", ".join(t for _, t in operands)}) -> ({", ".join(results)}) loc("sample":{number}:0)'
         )
         body = "\n".join(self.lines)
-        self.text = f"func.func @call{number}({', '.join(self.parameters)}) {{\n{body}\nreturn\n}}"
+        self.text = f"func.func @{operator}{number}_call({', '.join(self.parameters)}) {{\n{body}\nreturn\n}}"
 
     def name(self):
         self.count += 1
@@ -155,15 +156,27 @@ def agrees(said, actual):
     )
 
 
-def samples(operator):
+def samples(operator, function=None, count=SAMPLES):
     """(call, is it dynamic, what Python gives) for random arguments, the same in every run."""
     rng = random.Random(operator)
-    kinds = TRICKY.TAKES[operator]
-    for number in range(SAMPLES):
+    kinds = TRICKY.TAKES[operator] if function is None else ("tensor", "int")
+    for number in range(count):
         dynamic = number % 2 == 1
         arguments = draw(kinds, rng)
-        actual = run(FUNCTIONS[operator], arguments)
+        actual = run(function or FUNCTIONS[operator], arguments)
         yield Caller(operator, number, arguments, kinds, rng, dynamic), dynamic, actual
+
+
+def compare(drawn, library):
+    """The samples that give sizes, and what refinement says of them, which must agree."""
+    good = [sample for sample in drawn if sample[2] is not None]
+    found = refine([call for call, _, _ in good], library)
+    for said, (call, dynamic, actual) in zip(found, good, strict=True):
+        assert all(agrees(s, a) for s, a in zip(said, actual, strict=True)), (
+            f"{said} is not {actual}\n{call.text}"
+        )
+        assert dynamic or said == actual, f"{said} is not all of {actual}\n{call.text}"
+    return good, found
 
 
 @pytest.mark.parametrize("operator", FUNCTIONS)
@@ -186,3 +199,21 @@ def test_what_raises_in_python_raises(operator, library):
     with pytest.raises((ShapeCheckError, LibraryFunctionError)) as raised:
         refine(bad, library)
     assert len(raised.value.findings) == len(bad), raised.value
+
+
+HEADER = "from pipeline.shape_lib.registry import shape_function\n\n\n"
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 10))
+def test_random_functions(seed, tmp_path):
+    """Ten functions that nobody would write, in one library."""
+    rng = random.Random(seed)
+    names = [f"random{seed + i}" for i in range(10)]
+    file = tmp_path / f"functions{seed}.py"
+    functions = [f'@shape_function("mylib::{name}")\n{WRITER(rng).function(name)}' for name in names]
+    file.write_text(HEADER + "\n\n".join(functions))
+    module, library = load(file), import_file(file)
+    drawn = [sample for name in names for sample in samples(name, getattr(module, name), 20)]
+    good, found = compare(drawn, library)
+    assert len(good) > 40
+    assert any(dynamic and None not in said for said, (_, dynamic, _) in zip(found, good, strict=True))
