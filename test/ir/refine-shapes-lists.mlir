@@ -15,6 +15,11 @@ func.func @names(%matrix: !torch.vtensor<[5,6],f32>, %row: !torch.vtensor<[4],f3
   %4 = torch.operator "torch.mylib.nested"(%row) : (!torch.vtensor<[4],f32>) -> !torch.vtensor
   // CHECK: compared{{.*}} -> !torch.vtensor<[2],unk>
   %5 = torch.operator "torch.mylib.compared"(%row) : (!torch.vtensor<[4],f32>) -> !torch.vtensor
+  // What one branch changes the other does not see, and a branch that raises is not taken.
+  // CHECK: branches{{.*}}<[4],f32>) -> !torch.vtensor<[1,0],unk>
+  %6 = torch.operator "torch.mylib.branches"(%row) : (!torch.vtensor<[4],f32>) -> !torch.vtensor
+  // CHECK: branches{{.*}}<[?],f32>) -> !torch.vtensor<[?,0],unk>
+  %7 = torch.operator "torch.mylib.branches"(%open) : (!torch.vtensor<[?],f32>) -> !torch.vtensor
   return
 }
 

@@ -105,3 +105,38 @@ func.func private @fill(%out: !torch.list<int>, %count: !torch.int) -> !torch.no
   } : (!torch.int, !torch.bool) -> ()
   return %none : !torch.none
 }
+
+// a, b = [], []
+// if x[0] == 4: a.append(7)
+// if x[0] == 5: b.append(7); raise ValueError
+// return [len(a), len(b)]
+func.func @__torch_mlir_shape_fn.torch.mylib.branches(%x: !torch.list<int>) -> !torch.list<int> {
+  %zero = torch.constant.int 0
+  %four = torch.constant.int 4
+  %five = torch.constant.int 5
+  %seven = torch.constant.int 7
+  %message = torch.constant.str "ValueError: five"
+  %none = torch.constant.none
+  %a = torch.prim.ListConstruct : () -> !torch.list<int>
+  %b = torch.prim.ListConstruct : () -> !torch.list<int>
+  %size = torch.aten.__getitem__.t %x, %zero : !torch.list<int>, !torch.int -> !torch.int
+  %is_four = torch.aten.eq.int %size, %four : !torch.int, !torch.int -> !torch.bool
+  torch.prim.If %is_four -> () {
+    %0 = torch.aten.append.t %a, %seven : !torch.list<int>, !torch.int -> !torch.list<int>
+    torch.prim.If.yield
+  } else {
+    torch.prim.If.yield
+  }
+  %is_five = torch.aten.eq.int %size, %five : !torch.int, !torch.int -> !torch.bool
+  torch.prim.If %is_five -> () {
+    %0 = torch.aten.append.t %b, %seven : !torch.list<int>, !torch.int -> !torch.list<int>
+    torch.prim.RaiseException %message, %none : !torch.str, !torch.none
+    torch.prim.If.yield
+  } else {
+    torch.prim.If.yield
+  }
+  %na = torch.aten.len.t %a : !torch.list<int> -> !torch.int
+  %nb = torch.aten.len.t %b : !torch.list<int> -> !torch.int
+  %result = torch.prim.ListConstruct %na, %nb : (!torch.int, !torch.int) -> !torch.list<int>
+  return %result : !torch.list<int>
+}

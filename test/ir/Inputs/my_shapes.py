@@ -18,8 +18,6 @@ def pad_and_count_shape(x: list[int], to: list[int], mask: list[int] | None) -> 
 
 
 @dtype_function("mylib::pad_and_count")
-def pad_and_count_dtype(
-    x: tuple[int, int], to: list[int], mask: tuple[int, int] | None
-) -> tuple[int, int]:
+def pad_and_count_dtype(x: tuple[int, int], to: list[int], mask: tuple[int, int] | None) -> tuple[int, int]:
     _, dtype = x
     return dtype, int64

@@ -8,6 +8,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from pipeline.shape_lib.errors import Finding, UnrefinedError
 from pipeline.shape_lib.refine import refine_shapes
 from pipeline.shape_lib.verifier import verify_refined
+from pipeline.tools import pipeline_opt
 
 
 def parse(text):
@@ -58,3 +59,39 @@ def test_what_is_no_tensor_needs_no_type():
       return
     }""")
     )
+
+
+UNKNOWN = """
+func.func @main(%x: !torch.vtensor<[2,3],f32>) {
+  %0 = torch.operator "torch.mylib.f"(%x) : (!torch.vtensor<[2,3],f32>) -> !torch.vtensor
+  return
+}"""
+FAILING = """
+func.func @main(%x: !torch.vtensor<[2,3],f32>) {
+  %0 = torch.aten.mm %x, %x : !torch.vtensor<[2,3],f32>, !torch.vtensor<[2,3],f32> -> !torch.vtensor
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "code", "message"),
+    [
+        (UNKNOWN, ["--refine-shapes", "--verify-refined"], 3, "mylib.f: its rank and dtype are unknown"),
+        (FAILING, ["--refine-shapes"], 2, "aten.mm: Matrix dimensions don't match"),
+        (UNKNOWN, ["--refine-shapes=missing.py"], 2, "the shape library missing.py does not exist"),
+        (
+            UNKNOWN,
+            ["--pass-pipeline=refine-shapes{libary=a.py}"],
+            2,
+            "has no option 'libary': it has library",
+        ),
+    ],
+)
+def test_exit_codes_of_pipeline_opt(text, flags, code, message, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "program.mlir"
+    file.write_text(text)
+    monkeypatch.setattr("sys.argv", ["pipeline-opt", *flags, str(file)])
+    with pytest.raises(SystemExit) as exit_:
+        pipeline_opt.main()
+    assert exit_.value.code == code
+    assert message in capsys.readouterr().err
