@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import numbers
+import operator
 import re
 import types
 import typing
@@ -204,9 +205,22 @@ def _argument(name: str, function: Any, parameter: inspect.Parameter, mutated: s
 
 
 def _resolve(what: str, function: Any, hint: Any) -> Any:
-    """The type behind a hint that may be a string (``from __future__ import annotations``)."""
-    if not isinstance(hint, str):
-        return hint
+    """The type behind a hint: strings in it (``from __future__ import annotations``) evaluated, Annotated taken off."""
+    if isinstance(hint, typing.ForwardRef):
+        hint = hint.__forward_arg__
+    if isinstance(hint, str):
+        return _resolve(what, function, _evaluated(what, function, hint))
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _resolve(what, function, members[0])
+    if origin in (typing.Union, types.UnionType):
+        return functools.reduce(operator.or_, (_resolve(what, function, member) for member in members))
+    if origin in _SEQUENCES | {tuple}:
+        return types.GenericAlias(origin, tuple(_resolve(what, function, member) for member in members))
+    return hint
+
+
+def _evaluated(what: str, function: Any, hint: str) -> Any:
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     known = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
     try:

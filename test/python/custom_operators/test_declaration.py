@@ -6,7 +6,7 @@ import copy
 import pickle
 from collections.abc import Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, List, Optional, Union  # noqa: UP035
+from typing import TYPE_CHECKING, Annotated, List, Optional, Union  # noqa: UP035
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ from pipeline.shape_lib import registry as shape_registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-# ruff: noqa: UP006, UP007, UP045  (the older spellings of hints are what is tested)
+# ruff: noqa: UP006, UP007, UP037, UP045  (the older spellings of hints are what is tested)
 
 
 @pipeline.op("declaration::mixed")
@@ -71,6 +71,9 @@ def b(x: Tensor, n: int = -1, f: float = 7, g: float = 1e-5, t: bool = True, s: 
 def c(x: Tensor, ns: list[int], fs: Sequence[float] = (1, 2.5), bs: list[bool] | None = None) -> Tensor: ...
 def d(x: Tensor, t: torch.dtype = torch.float16, v: torch.device | None = None) -> list[Tensor]: ...
 def e(x: Tensor, k: Number = 2, m: Union[int, float, None] = None, *, q: int | None = 3) -> Tensor: ...
+def g(
+    x: Optional["Tensor"], y: list["Tensor"], z: Annotated[Tensor, "rows"]
+) -> Annotated["Tensor", "sum"]: ...
 def f(xs: tuple[Tensor, ...]) -> tuple[Tensor, list[Tensor], Tensor]: ...
 
 
@@ -85,6 +88,7 @@ def f(xs: tuple[Tensor, ...]) -> tuple[Tensor, list[Tensor], Tensor]: ...
         (c, "(Tensor x, SymInt[] ns, float[] fs=[1.0, 2.5], bool[]? bs=None) -> Tensor"),
         (d, "(Tensor x, ScalarType t=float16, Device? v=None) -> Tensor[]"),
         (e, "(Tensor x, Scalar k=2, Scalar? m=None, *, SymInt? q=3) -> Tensor"),
+        (g, "(Tensor? x, Tensor[] y, Tensor z) -> Tensor"),
         (f, "(Tensor[] xs) -> (Tensor, Tensor[], Tensor)"),
     ],
 )
