@@ -77,31 +77,10 @@ def is_complex_dtype(dtype: int) -> bool:
 
 
 def get_priority_of_dtype(dtype: int) -> int:
-    """The place of `dtype` in the order in which promotion prefers."""
-    if dtype == bool_:
-        return 0
-    if dtype == uint8:
-        return 1
-    if dtype == int8:
-        return 2
-    if dtype == int16:
-        return 3
-    if dtype == int32:
-        return 4
-    if dtype == int64:
-        return 5
-    if dtype == bfloat16:
-        return 6
-    if dtype == float16:
-        return 7
-    if dtype == float32:
-        return 8
-    if dtype == float64:
-        return 9
-    if dtype == complex64:
-        return 10
-    assert dtype == complex128, "this dtype has no place in the order of promotion"
-    return 11
+    """The place of `dtype` in the order in which promotion prefers. Raises ValueError for dtypes without one."""
+    floats = [bfloat16, float16, float32, float64]
+    order = all_integer_dtypes() + floats + all_complex_dtypes()
+    return order.index(dtype)
 
 
 def real_dtype(dtype: int) -> int:
@@ -168,7 +147,9 @@ def _combine(higher: int | None, lower: int | None) -> int | None:
         return higher
     if higher in _FLOATS:
         return _COMPLEX_OF[higher] if is_complex_dtype(lower) else higher
-    if higher == bool_ or lower in _FLOATS or is_complex_dtype(lower):
+    if is_complex_dtype(lower):
+        return lower
+    if higher == bool_ or lower in _FLOATS:
         return _promote(higher, lower)
     return higher
 
@@ -177,6 +158,8 @@ def _promote(a: int | None, b: int) -> int:
     """torch.promote_types."""
     if a is None or a == b:
         return b
+    if (a in _WIDE_UNSIGNED and b not in _FLOATS) or (b in _WIDE_UNSIGNED and a not in _FLOATS):
+        raise ValueError(f"PyTorch promotes no {_name(a)} with {_name(b)}")
     if is_complex_dtype(a) or is_complex_dtype(b):
         return _promote_complex(a, b)
     if a == bool_ or b == bool_:

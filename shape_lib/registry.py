@@ -85,5 +85,7 @@ def operator_of(name: str) -> str:
     if len(parts) > 2 and parts[-1] == "default":
         parts = parts[:-1]
     if len(parts) < 2 or not all(part.isidentifier() for part in parts):
-        raise ValueError(f"{name!r} is not an operator's name: write it as in 'aten.relu.default' or 'mylib::swiglu'")
+        raise ValueError(
+            f"{name!r} is not an operator's name: write it as in 'aten.relu.default' or 'mylib::swiglu'"
+        )
     return ".".join(parts)

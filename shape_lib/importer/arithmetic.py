@@ -210,7 +210,7 @@ def _unless_zero(
 
     branch(context, node, is_zero, fail, computed, variables)
     if variables.dead:
-        raise context.error(node, f"`{ast.unparse(node)}` divides by zero")
+        return context.op("prim.Uninitialized", divisor.type)
     return variables.names["%value"]
 
 

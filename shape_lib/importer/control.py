@@ -81,6 +81,8 @@ def unless_left(context: Context, node: ast.AST, variables: Variables, rest: Emi
 
     def go_on(inner: Variables) -> None:
         inner.names.update({flag: FALSE for flag in FLAGS if flag in inner.names})
+        # Nothing is returned yet: what another path returns may change here.
+        inner.names.pop(RESULT, None)
         rest(inner)
 
     branch(context, node, left, nothing if left.known else gone, go_on, variables)

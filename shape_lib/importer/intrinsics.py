@@ -15,6 +15,7 @@ Intrinsic = Callable[[Context, list[Value], ast.AST], Value]
 
 _HERE = Path(__file__).resolve()
 _DTYPES = _HERE.parents[1] / "dtypes.py"
+_SIZES = _HERE.parents[1] / "sizes.py"
 _PRELUDE = _HERE.with_name("prelude.py")
 _TENSOR = Scalar("tensor")
 
@@ -34,19 +35,18 @@ def _ceil(context: Context, arguments: list[Value], node: ast.AST) -> Value:
 
 
 def _unknown_size(context: Context, arguments: list[Value], node: ast.AST) -> Value:
-    return context.op("prim.Uninitialized", INT)
+    # Computed from what is not set: an unset value itself may be taken for any other that it is joined with.
+    return context.op("aten.neg.int", INT, context.op("prim.Uninitialized", INT))
 
 
 _BY_FILE: dict[tuple[Path, str], Intrinsic] = {
     (_DTYPES, "promote_dtypes"): _promote_dtypes,
     (_DTYPES, "get_dtype_of_scalar"): _dtype_of_scalar,
     (_PRELUDE, "int_ceil"): _ceil,
+    (_SIZES, "unknown_size"): _unknown_size,
 }
 # torch-mlir's own name for a size that only the data tells.
-_BY_NAME: dict[str, Intrinsic] = {
-    "hacky_get_unknown_dimension_size": _unknown_size,
-    "unknown_size": _unknown_size,
-}
+_BY_NAME: dict[str, Intrinsic] = {"hacky_get_unknown_dimension_size": _unknown_size}
 
 
 def intrinsic(function: Function) -> Intrinsic | None:

@@ -87,7 +87,9 @@ def test_a_file_that_appears_counts(library: Path, monkeypatch: pytest.MonkeyPat
     assert "value = 44" in import_file(library)
 
 
-def test_another_importer_makes_its_own(library: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_importer_makes_its_own(
+    library: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import_file(library)
     monkeypatch.setattr(cache, "_version", lambda: "another")
     import_file(library)
@@ -141,7 +143,9 @@ def test_two_writers(library: Path) -> None:
     """Whole files only: a reader sees the one or the other."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, name], env=environment, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, name], env=environment, stderr=subprocess.PIPE, text=True
+        )
         for name in ("a", "b")
     ]
     for writer in writers:

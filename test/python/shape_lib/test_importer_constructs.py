@@ -1,10 +1,13 @@
 """Every construct that the importer reads: the imported function says what the function itself says.
 
 Each function is judged twice: by torch-mlir's own passes (reify, inline, simplify), as a stock user of the text
-would, and by the abstract interpreter of `shape_lib`, which also tells what is raised. `while` loops become loops of
-64 rounds and simplify like the others. What does not simplify in torch-mlir's passes is marked `machine_only`:
-`math.sqrt` and `**` with floats where torch-mlir folds nothing, comparisons of a float with an infinite constant.
+would, and by the abstract interpreter of `shape_lib`, which also tells what is raised. Every construct simplifies
+in both; `while` does because it becomes a loop of 64 rounds, of which those after the last one do nothing.
+`machine_only` are functions that are there for what they raise, which torch-mlir's passes drop.
 """
+
+# The functions are written as people write them.
+# ruff: noqa: B905, E711, RUF005, RUF046, SIM108, UP007
 
 import math
 from collections.abc import Callable, Sequence
@@ -223,6 +226,19 @@ def return_in_an_inner_loop(a: list[int], b: list[int]) -> list[int]:
     return []
 
 
+@case(([1, 2, 3], 2), ([1, 2, 3], 9), ([], 0), ([3], 3))
+def return_of_a_list_that_grows(a: list[int], stop: int) -> list[int]:
+    out = []
+    for x in a:
+        if x == stop:
+            return out
+        out.append(x)
+        if len(out) == 3:
+            return out
+    out.append(99)
+    return out
+
+
 @case(([1, 0, 3, 0, 5], 3), ([0, 0], 1), ([4, 4, 4], 4), ([], 1))
 def break_and_continue(a: list[int], stop: int) -> list[int]:
     out = []
@@ -344,7 +360,7 @@ def optional_found_in_a_loop(a: list[int], wanted: int) -> list[int]:
 
 @case((None, 2), (2, 2), (3, 2))
 def optional_compared(a: int | None, b: int) -> list[int]:
-    return [1 if a == b else 0, 1 if a != b else 0, 1 if a == None else 0]  # noqa: E711
+    return [1 if a == b else 0, 1 if a != b else 0, 1 if a == None else 0]
 
 
 # ---- lists
@@ -633,6 +649,14 @@ def assertions(a: list[int], b: list[int]) -> list[int]:
 @case((4, 2), (4, 0), (-4, 0))
 def division_by_zero(a: int, b: int) -> list[int]:
     return [a // b, a % b]
+
+
+@case((0,), (1,))
+def division_by_a_constant_zero(n: int) -> list[int]:
+    zero = 0
+    if n > 0:
+        n = n // zero
+    return [n]
 
 
 @case(([1, 2, 3], 5), ([1, 2, 3], -4), ([1], 0))

@@ -1,5 +1,7 @@
 """torch-mlir's own way of writing library functions: a user can paste theirs, and nothing is executed for it."""
 
+# ruff: noqa: RUF001, E501 - torch-mlir names functions with these characters and writes long lines
+
 import json
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pipeline.shape_lib.importer import ShapeLibraryError, import_file
 from pipeline.shape_lib.importer.names import Target, symbol, target_of_name
 from pipeline.shape_lib.registry import operator_of
 
-PASTED = '''
+PASTED = """
 from typing import List, Optional, Any, Tuple, Union
 
 import torch
@@ -116,7 +118,7 @@ def torch〇mylib〇found〡has_value_semantics() -> None:
     return
 
 raise SystemExit("the file was executed")
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +139,11 @@ CALLS: list[tuple[str, list[Any], Any]] = [
     (f"{SHAPE}torch.mylib.pooled", [[4, 6], [2, 2], -1], [4, 3]),
     (f"{DTYPE}torch.mylib.pooled", [(2, dtypes.int8), [2, 2], None], dtypes.float32),
     (f"{DTYPE}torch.mylib.pooled", [(2, dtypes.bfloat16), [2, 2], None], dtypes.bfloat16),
-    (f"{DTYPE}torch.mylib.pooled", [(2, dtypes.complex64), [2, 2], None], "AssertionError: no complex numbers"),
+    (
+        f"{DTYPE}torch.mylib.pooled",
+        [(2, dtypes.complex64), [2, 2], None],
+        "AssertionError: no complex numbers",
+    ),
     (f"{SHAPE}torch.mylib.split", [[[1, 2], [3, 4]], None, "x"], ([1, 2], [1, 2])),
     (f"{SHAPE}torch.mylib.split", [[[1, 2]], [5], "x"], ([1, 2], [5])),
     (f"{DTYPE}torch.mylib.split", [[(1, dtypes.int8)], (2, dtypes.uint8), "x"], (dtypes.int16, dtypes.int64)),
@@ -151,8 +157,44 @@ def test_pasted_functions(library: Any, symbol_: str, arguments: list[Any], want
     assert library.run_symbol(symbol_, arguments) == wanted
 
 
+MINE = """
+from pipeline.shape_lib.dtypes import get_priority_of_dtype
+from pipeline.shape_lib.registry import dtype_function, shape_function
+from pipeline.shape_lib.sizes import unknown_size
+
+@shape_function("test::found", "test::found_too")
+def found(x: list[int], first: bool) -> list[int]:
+    n = unknown_size()
+    return [n if first else 3, len(x), 4]
+
+@dtype_function("test::found")
+def found_dtype(x: tuple[int, int], first: bool) -> int:
+    return get_priority_of_dtype(x[1])
+"""
+
+
+def test_sizes_that_only_the_data_tells(imported: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    library = imported([], text=import_file(path))
+
+    def operator() -> None: ...
+
+    for name in ("found", "found_too"):
+        operator.__name__ = name
+        sizes = library.simplify([(operator, [([5, 6], True), ([5], False)])])
+        assert sizes == {(name, 0): [-1, 2, 4], (name, 1): [3, 1, 4]}
+    symbol_ = f"{DTYPE}torch.test.found"
+    assert library.run_symbol(symbol_, [(1, dtypes.complex128), True]) == 11
+    assert (
+        library.run_symbol(symbol_, [(1, dtypes.uint64), True]) == "ValueError: the value is not in the list"
+    )
+
+
 def test_every_operator_has_value_semantics(library: Any) -> None:
-    said = {name.partition("fn.")[2] for name in library.functions if "_shape_fn" in name or "_dtype_fn" in name}
+    said = {
+        name.partition("fn.")[2] for name in library.functions if "_shape_fn" in name or "_dtype_fn" in name
+    }
     assert {f"__torch_mlir_has_value_semantics_fn.{name}" for name in said} <= set(library.functions)
     assert len(said) == 8
 
@@ -226,7 +268,9 @@ def test_wrong_operator_names(name: str) -> None:
 def test_symbols() -> None:
     """Operators of the dialect by their name in it, others as `torch.operator` names them."""
     assert symbol(Target("aten.relu", "shape")) == "__torch_mlir_shape_fn.aten.relu"
-    assert symbol(Target("aten.nobody_has_this", "dtype")) == "__torch_mlir_dtype_fn.torch.aten.nobody_has_this"
+    assert (
+        symbol(Target("aten.nobody_has_this", "dtype")) == "__torch_mlir_dtype_fn.torch.aten.nobody_has_this"
+    )
     assert target_of_name("torch〇aten〇add〇Tensor〡dtype") == Target("aten.add.Tensor", "dtype")
     assert target_of_name("helper") is None
 

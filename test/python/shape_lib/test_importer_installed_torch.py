@@ -100,7 +100,9 @@ def outcome(function: Callable[[], Any]) -> Any:
 def test_says_what_python_says(name: str, library: Any, running: dict[str, Any]) -> None:
     parameters = FUNCTIONS[name].args
     positional, keywords = [p.arg for p in parameters.args], [p.arg for p in parameters.kwonlyargs]
-    annotations = [ast.unparse(p.annotation) for p in [*parameters.args, *parameters.kwonlyargs] if p.annotation]
+    annotations = [
+        ast.unparse(p.annotation) for p in [*parameters.args, *parameters.kwonlyargs] if p.annotation
+    ]
     draw = Draw(name)
     returned = 0
     for _ in range(TRIES):
@@ -110,7 +112,11 @@ def test_says_what_python_says(name: str, library: Any, running: dict[str, Any])
         call = functools.partial(running[name], *given[: len(positional)], **named)
         wanted = outcome(call)
         found = library.run_symbol(name, arguments)
-        assert (found.split(":")[0] if isinstance(found, str) else found) == wanted, (arguments, found, wanted)
+        assert (found.split(":")[0] if isinstance(found, str) else found) == wanted, (
+            arguments,
+            found,
+            wanted,
+        )
         returned += not isinstance(wanted, str)
     # What raises every time has not been tested.
     assert returned or name in RARELY_RETURN, f"{name} raised for all {TRIES} tries"
