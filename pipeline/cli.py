@@ -128,8 +128,7 @@ def explain(model: str, **options: Any) -> None:
 
 def main() -> None:
     """Entry point: maps every room's exceptions to one message and an exit code."""
-    from .errors import EXIT_INTERNAL, PipelineError, exit_code
-    from .runtime.errors import RuntimeRoomError
+    from .errors import EXIT_INTERNAL, ON_PURPOSE, exit_code
 
     try:
         cli.main(standalone_mode=False)
@@ -138,7 +137,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (PipelineError, RuntimeRoomError) as error:
+    except ON_PURPOSE as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(exit_code(error))
     except (BrokenPipeError, KeyboardInterrupt):

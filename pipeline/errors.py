@@ -66,6 +66,10 @@ class InternalError(PipelineError):
         self.reproducer = reproducer
 
 
+ON_PURPOSE = (PipelineError, RuntimeRoomError, CustomOperatorError, RefinementError, ShapeLibraryError)
+"""What the rooms raise with a message for the user; anything else is a failure of ours."""
+
+
 def exit_code(error: BaseException) -> int:
     """The command's exit code for an exception of any room."""
     if isinstance(error, PipelineError):
@@ -74,5 +78,4 @@ def exit_code(error: BaseException) -> int:
         return EXIT_MISMATCH
     if isinstance(error, UnrefinedError):
         return EXIT_UNSUPPORTED
-    wrong_input = (RuntimeRoomError, CustomOperatorError, RefinementError, ShapeLibraryError)
-    return EXIT_USAGE if isinstance(error, wrong_input) else EXIT_INTERNAL
+    return EXIT_USAGE if isinstance(error, ON_PURPOSE) else EXIT_INTERNAL
