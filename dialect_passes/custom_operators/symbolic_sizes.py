@@ -24,7 +24,7 @@ def describe_call(arguments: Mapping[str, Any], results: Sequence[Any]) -> CallT
     """
     types = {name: _argument(value) for name, value in arguments.items()}
     call = CallTypes(types, tuple(tensor_type(result) for result in results))
-    known = _known_symbols(arguments, call)
+    known = _known_expressions(arguments, call)
     sizes = [[_size(size, known) for size in result.shape] for result in results]
     if any(size is None for row in sizes for size in row):
         return call
@@ -59,33 +59,50 @@ def _plain(size: Any) -> Any:
     return size if constant is None else constant
 
 
-def _known_symbols(arguments: Mapping[str, Any], call: CallTypes) -> dict[Any, Size]:
-    """Symbol -> the first operand dimension that is this symbol."""
+def _known_expressions(arguments: Mapping[str, Any], call: CallTypes) -> dict[Any, int | Size]:
+    """Expression -> the first operand dimension that has this size; and the symbols that follow from those."""
     tensors = [
         item
         for value in arguments.values()
         for item in (value if isinstance(value, (list, tuple)) else [value])
         if _is_tensor(item)
     ]
-    known: dict[Any, Size] = {}
+    known: dict[Any, int | Size] = {}
     for number, ((_, type_), tensor) in enumerate(zip(call.tensors(), tensors, strict=True)):
         for size, dim in zip(operand_sizes(type_, number), tensor.shape, strict=True):
-            if isinstance(size, Size) and dim.node.expr.is_Symbol:
+            if isinstance(size, Size):
                 known.setdefault(dim.node.expr, size)
+    for expression, size in list(known.items()):
+        symbol, factor, rest = _linear(expression)
+        if symbol is not None:
+            known.setdefault(symbol, combine("//", combine("-", size, rest), factor))
     return known
 
 
-def _size(size: Any, known: Mapping[Any, Size]) -> int | Size | None:
+def _linear(expression: Any) -> tuple[Any, int, int]:
+    """Symbol, factor and rest of an expression ``2*s + 1`` of one symbol; None for any other."""
+    symbols = list(expression.free_symbols)
+    if len(symbols) == 1:
+        factor = expression.coeff(symbols[0], 1)
+        rest = expression - factor * symbols[0]
+        if factor.is_Integer and factor != 0 and rest.is_Integer:
+            return symbols[0], int(factor), int(rest)
+    return None, 1, 0
+
+
+def _size(size: Any, known: Mapping[Any, int | Size]) -> int | Size | None:
     size = _plain(size)
     return size if isinstance(size, int) else _expression(size.node.expr, known)
 
 
-def _expression(expression: Any, known: Mapping[Any, Size]) -> int | Size | None:
+def _expression(expression: Any, known: Mapping[Any, int | Size]) -> int | Size | None:
     """`expression` over the sizes that are known; None where one is not, or for arithmetic that Size lacks."""
     if expression.is_Integer:
         return int(expression)
+    if expression in known:
+        return known[expression]
     if expression.is_Symbol:
-        return known.get(expression)
+        return None
     if expression.is_Pow and expression.args[1].is_Integer and expression.args[1] > 0:
         parts = [_expression(expression.args[0], known)] * int(expression.args[1])
         return _reduced(lambda a, b: combine("*", a, b), parts)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+import pipeline
 from pipeline.dialect_passes.custom_operators import toolchain
 from pipeline.dialect_passes.custom_operators.declaration import op
 from pipeline.dialect_passes.custom_operators.launch import Launch, f32, i32
@@ -233,6 +234,41 @@ def test_result_sizes_computed_from_the_operands(compiled):
     for length in (17, 4, 7, 400):
         x = torch.randn(length)
         assert_close(run(x)[0], windows.meaning(x, 4))
+
+
+@op("kernels_cpu::grow")
+def grow(x: Tensor, by: int) -> Tensor:
+    return torch.nn.functional.pad(x, (by, 0))
+
+
+@grow.kernel(
+    "cpu",
+    code="""
+    #include <stdint.h>
+    void grow(const float *x, float *out, int64_t by, int64_t n, unsigned long group) {
+      for (int64_t i = 0; i < n + by; ++i) out[i] = i < by ? 0.0f : x[i - by];
+    }
+    """,
+)
+def launch_grow(x, by):
+    return Launch([1], [by, x.numel()])
+
+
+class Growing(torch.nn.Module):
+    """Calls whose operands have sizes that are computed: 2 n + 1, of which the result's 2 n + 4 follows."""
+
+    def forward(self, x):
+        return grow(torch.cat([x, x, x[:1]]), 3), grow(x[1:], 1), grow(torch.cat([x, x]), 0)
+
+
+def test_sizes_of_operands_may_be_computed():
+    model, x = Growing(), torch.randn(6)
+    shapes = {"x": {0: torch.export.Dim("n", min=3, max=50)}}
+    executable = pipeline.compile(model, args=(x,), dynamic_shapes=shapes)
+    assert executable.manifest.notes == ("kernels_cpu::grow: C kernel grow, 3 calls",)
+    for length in (6, 3, 50):
+        x = torch.randn(length)
+        assert_close(executable(x), model(x))
 
 
 def test_names_of_two_kernels_do_not_meet(tmp_path, call_types, compiled):
