@@ -28,4 +28,6 @@ __all__ = ["cached_attention", "cross_entropy", "rms_norm", "rotary_embedding", 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"pipeline.ops has no operator '{name}'; it has {', '.join(__all__)}")
+    # Gives the operators' `check` the compiler.
+    importlib.import_module("pipeline.operators")
     return getattr(importlib.import_module(f"pipeline.dialect_passes.operators.{_HOMES[name]}"), name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -92,6 +93,21 @@ def _check_position(position: Tensor, batch: int) -> None:
             f"{list(position.shape)}"
         ),
     )
+
+
+@update_cache.shape
+def update_cache_shape(cache: list[int], new: list[int], position: list[int]) -> list[int]:
+    """That of the cache."""
+    assert len(cache) == 4 and len(new) == 4, "cached_attention: keys, values and caches have four dimensions"
+    return cache
+
+
+@update_cache.dtype
+def update_cache_dtype(
+    cache_rank_dtype: tuple[int, int], new_rank_dtype: tuple[int, int], position_rank_dtype: tuple[int, int]
+) -> int:
+    """That of the cache."""
+    return cache_rank_dtype[1]
 
 
 @update_cache.lowering()
@@ -185,6 +201,28 @@ def _check_queries(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> None:
     )
 
 
+@attend_cache.shape
+def attend_cache_shape(
+    q: list[int], k_cache: list[int], v_cache: list[int], position: list[int], scale: float | None = None
+) -> list[int]:
+    """That of the queries."""
+    assert len(q) == 4 and len(k_cache) == 4, "cached_attention: queries and caches have four dimensions"
+    assert k_cache == v_cache, "cached_attention: both caches have one shape"
+    return q
+
+
+@attend_cache.dtype
+def attend_cache_dtype(
+    q_rank_dtype: tuple[int, int],
+    k_cache_rank_dtype: tuple[int, int],
+    v_cache_rank_dtype: tuple[int, int],
+    position_rank_dtype: tuple[int, int],
+    scale: float | None = None,
+) -> int:
+    """That of the queries."""
+    return q_rank_dtype[1]
+
+
 def _floats(dtype: torch.dtype) -> dict[str, list[torch.dtype]]:
     return {name: [dtype] for name in ("q", "k_cache", "v_cache")}
 
@@ -202,3 +240,25 @@ def _launch(q: TensorView, k_cache: TensorView, position: TensorView, scale: flo
     group = heads // kv_heads
     constants = [kv_heads, group, length, capacity, width, position.numel(), float(_scale(scale, width))]
     return Launch([ceildiv(group * length, _ROWS), batch * kv_heads], constants)
+
+
+def samples() -> list[tuple[Any, ...]]:
+    """Calls for `attend_cache.check`."""
+    q, k, v = torch.randn(2, 6, 5, 64), torch.randn(2, 3, 40, 64), torch.randn(2, 3, 40, 64)
+    halves = [tensor.bfloat16() for tensor in (q, k, v)]
+    return [
+        (q, k, v, torch.tensor(30)),
+        (q, k, v, torch.tensor([35, 0]), 0.3),
+        (*halves, torch.tensor([7])),
+        (q[..., :8], k[..., :8], v[..., :8], torch.tensor(3)),
+    ]
+
+
+def cache_samples() -> list[tuple[Any, ...]]:
+    """Calls for `update_cache.check`."""
+    cache, new = torch.randn(2, 3, 9, 4), torch.randn(2, 3, 2, 4)
+    return [
+        (cache, new, torch.tensor(7)),
+        (cache, new, torch.tensor([0, 4])),
+        (cache, new, torch.tensor([1])),
+    ]

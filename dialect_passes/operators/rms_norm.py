@@ -7,6 +7,8 @@ x * x becomes a slow contraction, that of x^2 does not.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -32,3 +34,28 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float | None = None) 
     mean = value.square().mean(-1, keepdim=True)
     value = value * torch.rsqrt(mean + (torch.finfo(wide).eps if eps is None else eps))
     return (value if weight is None else value * weight.to(wide)).to(x.dtype)
+
+
+@rms_norm.shape
+def rms_norm_shape(x: list[int], weight: list[int] | None = None, eps: float | None = None) -> list[int]:
+    """That of x."""
+    assert len(x) > 0, "rms_norm: x has a dimension to normalise over"
+    if weight is not None:
+        assert weight == [x[len(x) - 1]], (
+            "rms_norm: weight has a number for each element of the last dimension"
+        )
+    return x
+
+
+@rms_norm.dtype
+def rms_norm_dtype(
+    x_rank_dtype: tuple[int, int], weight_rank_dtype: tuple[int, int] | None = None, eps: float | None = None
+) -> int:
+    """That of x."""
+    return x_rank_dtype[1]
+
+
+def samples() -> list[tuple[Any, ...]]:
+    """Calls for `rms_norm.check`."""
+    x, weight = torch.randn(2, 5, 33), torch.randn(33)
+    return [(x, weight, 1e-6), (x * 1e-4,), (x.bfloat16(), weight.bfloat16()), (x[0].half(), None, 1e-5)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -82,3 +84,33 @@ def _launch(q: TensorView, k: TensorView, cos: TensorView, interleaved: bool) ->
     angle_batch = cos.shape[0] if cos.ndim == 3 else 1
     constants = [q_heads, k_heads, length, width, angle_batch, rotated, int(interleaved)]
     return Launch([batch * (q_heads + k_heads)], constants)
+
+
+@rotary_embedding.shape
+def rotary_embedding_shape(
+    q: list[int], k: list[int], cos: list[int], sin: list[int], interleaved: bool = False
+) -> tuple[list[int], list[int]]:
+    """Those of q and k."""
+    assert len(q) == 4 and len(k) == 4, "rotary_embedding: q and k are [batch, heads, length, width]"
+    assert cos == sin, "rotary_embedding: cos and sin have one shape"
+    return q, k
+
+
+@rotary_embedding.dtype
+def rotary_embedding_dtype(
+    q_rank_dtype: tuple[int, int],
+    k_rank_dtype: tuple[int, int],
+    cos_rank_dtype: tuple[int, int],
+    sin_rank_dtype: tuple[int, int],
+    interleaved: bool = False,
+) -> tuple[int, int]:
+    """Those of q and k."""
+    return q_rank_dtype[1], k_rank_dtype[1]
+
+
+def samples() -> list[tuple[Any, ...]]:
+    """Calls for `rotary_embedding.check`."""
+    q, k = torch.randn(2, 4, 3, 64), torch.randn(2, 2, 3, 64)
+    one, each = torch.rand(2, 3, 32), torch.rand(2, 2, 3, 64)
+    halves = [tensor.bfloat16() for tensor in (q, k, *each)]
+    return [(q, k, *one), (q, k, *each, True), (*halves,), (q, k, *(a[..., :6] for a in one))]

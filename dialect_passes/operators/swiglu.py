@@ -6,9 +6,13 @@ operator gives is its gradient, for which eager and compiled training steps keep
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from pipeline.shape_lib import dtypes
 
 from ..custom_operators.declaration import op
 
@@ -27,3 +31,24 @@ def swiglu(x: Tensor, gate: Tensor, limit: float | None = None) -> Tensor:
         gate = gate.clamp(max=limit)
         x = x.clamp(min=-limit, max=limit)
     return functional.silu(gate) * x
+
+
+@swiglu.shape
+def swiglu_shape(x: list[int], gate: list[int], limit: float | None = None) -> list[int]:
+    """That of x."""
+    assert x == gate, "swiglu: x and gate have one shape"
+    return x
+
+
+@swiglu.dtype
+def swiglu_dtype(
+    x_rank_dtype: tuple[int, int], gate_rank_dtype: tuple[int, int], limit: float | None = None
+) -> int:
+    """That of the product."""
+    return dtypes.promote_dtypes([x_rank_dtype[0], gate_rank_dtype[0]], [x_rank_dtype[1], gate_rank_dtype[1]])
+
+
+def samples() -> list[tuple[Any, ...]]:
+    """Calls for `swiglu.check`."""
+    x, gate = torch.randn(3, 21) * 4, torch.randn(3, 21) * 4
+    return [(x, gate), (x, gate, 1.5), (x[0].half(), gate[0].half(), 7.0)]
