@@ -1,8 +1,7 @@
 """Imported libraries on disk, found by the content of every source file they were made from.
 
 A cache entry lists the files that were read and the places where files were looked for in vain; it counts only
-while all of them are as they were. Writers replace whole files, so that readers and other writers never see half of
-one; where the folder cannot be written everything works, more slowly.
+while all of them are as they were.
 """
 
 from __future__ import annotations
@@ -10,35 +9,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .. import user_cache
 from .source import Sources, digest, read_source
 
 
 def cached(request: Sequence[str], files: Sequence[Path], make: Callable[[Sources], str]) -> str:
     """The library that `make` makes, or made earlier for the same `request` from the same sources."""
-    path = folder() / f"{_key(request, files)}.json"
+    path = user_cache.folder("shape_lib") / f"{_key(request, files)}.json"
     found = _read(path)
     if found is not None:
         return found
     sources = Sources()
     text = make(sources)
-    _write(path, {"digests": sources.digests, "text": text})
+    user_cache.write(path, json.dumps({"digests": sources.digests, "text": text}).encode())
     return text
-
-
-def folder() -> Path:
-    """Where libraries are cached: ``PIPELINE_CACHE``, or the user's cache folder."""
-    chosen = os.environ.get("PIPELINE_CACHE")
-    base = (
-        Path(chosen)
-        if chosen
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline"
-    )
-    return base / "shape_lib"
 
 
 def _key(request: Sequence[str], files: Sequence[Path]) -> str:
@@ -63,11 +50,14 @@ def _version() -> str:
 
 
 def _read(path: Path) -> str | None:
+    content = user_cache.read(path)
+    if content is None:
+        return None
     try:
-        entry = json.loads(path.read_bytes())
+        entry = json.loads(content)
         current = all(_digest_of(Path(file)) == known for file, known in entry["digests"].items())
         return str(entry["text"]) if current else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -76,16 +66,3 @@ def _digest_of(path: Path) -> str | None:
         return digest(read_source(path))
     except OSError:
         return None
-
-
-def _write(path: Path, entry: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(entry, file)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise

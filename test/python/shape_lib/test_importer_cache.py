@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.shape_lib import user_cache
 from pipeline.shape_lib.importer import ShapeLibraryError, cache, import_file, imports
 
 LIBRARY = """
@@ -46,7 +47,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def entries() -> list[Path]:
-    return sorted(cache.folder().glob("*"))
+    return sorted(user_cache.folder("shape_lib").glob("*"))
 
 
 def test_the_second_import_is_read(library: Path, made: list[Path]) -> None:
@@ -129,12 +130,11 @@ def test_errors_are_not_cached(library: Path) -> None:
 
 WRITER = """
 import sys
-from pipeline.shape_lib.importer import cache
-sizes = set()
+from pipeline.shape_lib import user_cache
+path = user_cache.folder("shape_lib") / "shared.json"
 for round_ in range(60):
-    text = f"{sys.argv[1]}" * 200_000
-    cache._write(cache.folder() / "shared.json", {"digests": {}, "text": text})
-    found = cache._read(cache.folder() / "shared.json")
+    user_cache.write(path, sys.argv[1].encode() * 200_000)
+    found = user_cache.read(path)
     assert found is not None and len(set(found)) == 1 and len(found) == 200_000, "half a file"
 """
 
