@@ -7,6 +7,7 @@ from pipeline.shape_lib.helpers.dims import assert_same, with_size, wrap_dim
 from pipeline.shape_lib.helpers.promotion import floating, same
 from pipeline.shape_lib.helpers.reduction import picked
 from pipeline.shape_lib.registry import dtype_function, shape_function
+from pipeline.shape_lib.sizes import unknown_size
 
 
 @shape_function("aten.histc.default")
@@ -222,3 +223,58 @@ def nanmedian_dtype(x: tuple[int, int]) -> int:
     _, dtype = x
     assert not dtypes.is_complex_dtype(dtype), "complex numbers have no order"
     return dtype
+
+
+@shape_function("aten._unique2.default")
+def unique_shape(
+    x: list[int], sorted: bool, return_inverse: bool, return_counts: bool
+) -> tuple[list[int], list[int], list[int]]:
+    """The values, as many as the data have, the place of each element among them, and counts.
+
+    What is not asked for is empty.
+    """
+    inverse, counts = [0], [0]
+    count = unknown_size()
+    if return_inverse:
+        inverse = x
+    if return_counts:
+        counts = [count]
+    return [count], inverse, counts
+
+
+@dtype_function("aten._unique2.default")
+def unique_dtype(
+    x: tuple[int, int], sorted: bool, return_inverse: bool, return_counts: bool
+) -> tuple[int, int, int]:
+    """Places and counts are int64."""
+    _, dtype = x
+    return dtype, dtypes.int64, dtypes.int64
+
+
+@shape_function("aten.unique_consecutive.default")
+def unique_consecutive_shape(
+    x: list[int], return_inverse: bool, return_counts: bool, dim: int | None
+) -> tuple[list[int], list[int], list[int]]:
+    """The runs of equal values, or of equal slices along `dim`; as for `unique_shape`."""
+    inverse, counts = [0], [0]
+    count = unknown_size()
+    values = [count]
+    if dim is None or (dim == 0 and len(x) == 1):
+        if return_inverse:
+            inverse = x
+        if return_counts:
+            counts = [count]
+    else:
+        # Along a dimension PyTorch always tells places and counts.
+        wrapped = wrap_dim(dim, len(x))
+        values, inverse, counts = with_size(x, wrapped, count), [x[wrapped]], [count]
+    return values, inverse, counts
+
+
+@dtype_function("aten.unique_consecutive.default")
+def unique_consecutive_dtype(
+    x: tuple[int, int], return_inverse: bool, return_counts: bool, dim: int | None
+) -> tuple[int, int, int]:
+    """Places and counts are int64."""
+    _, dtype = x
+    return dtype, dtypes.int64, dtypes.int64

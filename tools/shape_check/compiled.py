@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import operator
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from pipeline.shape_lib.refine import refine_shapes
 from pipeline.shape_lib.tensor_types import parse
 
 from .calls import CODES, Call, Calls, Tensor
-from .judge import Entry
+from .judge import Entry, open_sizes
 
 _DTYPES = {code: dtype for dtype, code in CODES.items()}
 _NAMES = {code: name for name, code in dtypes.CODES.items()}
@@ -37,7 +37,7 @@ def check_compiled(entries: Mapping[str, Entry], calls: Calls, count: int) -> No
         libraries = default_libraries([name.removesuffix(".default")])
         good = [call for call in calls.found.get(name, {}).values() if call.error is None]
         for call in itertools.islice(good, count):
-            problem = refined_problem(call, libraries)
+            problem = refined_problem(call, libraries, open_sizes(entry, call))
             entry.compiled += problem is not _UNTRANSLATED
             if problem and problem is not _UNTRANSLATED:
                 entry.wrong.append(f"{call}: {problem}")
@@ -46,8 +46,13 @@ def check_compiled(entries: Mapping[str, Entry], calls: Calls, count: int) -> No
 _UNTRANSLATED = "torch-mlir's importer does not take the call"
 
 
-def refined_problem(call: Call, libraries: list[str]) -> str | None:
-    """What refinement gets wrong about a call; None if nothing."""
+def refined_problem(
+    call: Call, libraries: list[str], left_open: Collection[tuple[int, int]] = ()
+) -> str | None:
+    """What refinement gets wrong about a call; None if nothing.
+
+    left_open: (result, dimension) of sizes that cannot be known.
+    """
     for known in (True, False):
         try:
             module = _module(call)
@@ -59,7 +64,7 @@ def refined_problem(call: Call, libraries: list[str]) -> str | None:
             refine_shapes(module, libraries)
         except Exception as error:
             return f"refined ({'static' if known else 'dynamic'}): {type(error).__name__}: {error}"
-        problem = _compare(call, module, known)
+        problem = _compare(call, module, known, left_open)
         if problem:
             return f"refined ({'static' if known else 'dynamic'}): {problem}"
     return None
@@ -159,7 +164,9 @@ def _dynamic(type_: str) -> ir.Type | None:
     return ir.Type.parse(f"{head}[{','.join('?' * len(said.sizes))}]{tail.partition(']')[2]}")
 
 
-def _compare(call: Call, module: ir.Module, known: bool) -> str | None:
+def _compare(
+    call: Call, module: ir.Module, known: bool, left_open: Collection[tuple[int, int]]
+) -> str | None:
     block = module.body.operations[0].operation.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operation.operands
     wanted = [result for result in call.results if result is not None]
@@ -170,7 +177,7 @@ def _compare(call: Call, module: ir.Module, known: bool) -> str | None:
         if not known and said.dtype is None and _gives_list(call.operator):
             # How long the list is depends on the sizes.
             continue
-        problem = _misses(said, result, known)
+        problem = _misses(said, result, known, {dim for at, dim in left_open if at == i})
         if problem:
             return f"result {i} is {_NAMES[result.dtype]}{list(result.shape)}, refined to {said} ({problem})"
     return None
@@ -184,14 +191,14 @@ def _said(value: ir.Value) -> Any:
     return parse(str(value.type))
 
 
-def _misses(said: Any, result: Tensor, known: bool) -> str | None:
+def _misses(said: Any, result: Tensor, known: bool, left_open: Collection[int]) -> str | None:
     if said.dtype != _NAMES[result.dtype]:
         return "the dtype"
     if said.sizes is None:
         return "the rank" if known else None
     if len(said.sizes) != len(result.shape):
         return "the rank"
-    for told, size in zip(said.sizes, result.shape, strict=True):
-        if told != size and (known or told is not None):
+    for dim, (told, size) in enumerate(zip(said.sizes, result.shape, strict=True)):
+        if told != size and (told is not None or (known and dim not in left_open)):
             return "a size"
     return None
