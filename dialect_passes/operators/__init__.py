@@ -5,6 +5,10 @@ A decomposition is a Python function over torch operations, registered under the
     @decomposes("aten.maximum.default")
     def maximum(a, b): ...
 
+Shape and dtype functions stand in the same file, under `@shape_function` and `@dtype_function`
+(`pipeline.shape_lib.registry`), where torch-mlir has none or a wrong one; ``python -m
+pipeline.tools.check_shape_library`` checks them against PyTorch.
+
 torch is imported inside the functions only, so that this package also loads where torch is absent.
 """
 
