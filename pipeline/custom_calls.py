@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from .dialect_passes.custom_operators.call_types import CallTypes
 from .dialect_passes.custom_operators.declaration import CustomOp
-from .dialect_passes.custom_operators.lowering import Lowering, TargetLike
+from .dialect_passes.custom_operators.lowering import MEANING, Lowering, TargetLike
 from .dialect_passes.custom_operators.registry import find
 from .dialect_passes.custom_operators.symbolic_sizes import describe_call
 from .errors import InputError
@@ -34,9 +34,6 @@ from .source_lines import user_line
 
 SYMBOL = "pipeline.call"
 """Key in an FX node's meta: the symbol of the function that the call becomes."""
-
-MEANING = "meaning"
-"""Name, among an operator's lowerings, of its meaning inlined."""
 
 _FORMS = ("native", "linalg", "torch")
 _MUTABLE = "it changes its arguments, which kernels and lowerings do not"
@@ -127,7 +124,7 @@ class CustomCalls:
         waiting = deque(module.graph.nodes)
         while waiting:
             node = waiting.popleft()
-            if node.op == "call_function" and (op := _custom_op(node)) is not None:
+            if node.op == "call_function" and (op := custom_op(node)) is not None:
                 waiting += self._lower_call(node, op, inliner)
         inliner.finish()
 
@@ -140,7 +137,7 @@ class CustomCalls:
         if problem := op.call_problem(args, kwargs):
             line = user_line(node)
             raise InputError(f"{op.name}{f' (called at {line})' if line else ''}: {problem}")
-        types = describe_call(bound_arguments(op.overload, args, kwargs), _results(node))
+        types = describe_call(op.schema.named(args, kwargs), _results(node))
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)
         if lowering is None:
@@ -208,7 +205,7 @@ def _why_not(forced: str | None, passed_over: Sequence[tuple[str, str]]) -> str:
     return f"it has no lowering '{forced}' for this target; choose from {choices}"
 
 
-def _custom_op(node: Node) -> CustomOp | None:
+def custom_op(node: Node) -> CustomOp | None:
     """The declared operator that `node` calls, also through the wrapper that export puts around mutable ones."""
     target: Any = node.target
     if isinstance(target, torch._ops.HigherOrderOperator) and target.name() == "auto_functionalized_v2":
@@ -222,13 +219,6 @@ def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _results(node: Node) -> Sequence[torch.Tensor]:
     return tree_leaves(node.meta["val"])
-
-
-def bound_arguments(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by parameter name, in the schema's order, defaults filled in."""
-    parameters = overload._schema.arguments
-    given = dict(zip((parameter.name for parameter in parameters), args, strict=False)) | dict(kwargs)
-    return {p.name: given.get(p.name, p.default_value) for p in parameters}
 
 
 def _functional(op: CustomOp, kwargs: Mapping[str, Any]) -> Any:

@@ -19,7 +19,7 @@ from torch_mlir.extras import fx_importer
 
 from pipeline.runtime.tensors import to_numpy
 
-from .custom_calls import SYMBOL, bound_arguments
+from .custom_calls import SYMBOL, custom_op
 from .definitions import Definitions
 from .errors import UnsupportedError
 from .program import EntryGraph, Program
@@ -134,7 +134,9 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
 
     def _call(self, loc: ir.Location, node: torch.fx.Node, symbol: str) -> None:
         """A call of the function that the custom operator of `node` becomes, with its tensors in order."""
-        leaves = tree_leaves(list(bound_arguments(node.target, node.args, node.kwargs).values()))
+        op = custom_op(node)
+        assert op is not None, "only custom operators have symbols"
+        leaves = tree_leaves(op.schema.bind(node.args, node.kwargs))
         operands = [self.resolve_node_value(leaf) for leaf in leaves if isinstance(leaf, torch.fx.Node)]
         definitions = self.fx_importer.definitions
         self._bind_results(node, definitions.call(symbol, operands, self._result_types(node), loc))

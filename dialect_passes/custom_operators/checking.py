@@ -14,6 +14,7 @@ from . import analysis, composition, fakes
 from .call_types import CallTypes
 from .composition import Call
 from .errors import CheckError, SampleError
+from .lowering import MEANING
 from .report import Report, Row, Status
 from .results import map_tensors, tensors_in
 from .symbolic_sizes import describe_call
@@ -35,9 +36,6 @@ class Compiler(Protocol):
 
 
 _compiler: Compiler | None = None
-
-MEANING = "meaning"
-"""Names, among an operator's lowerings, its meaning."""
 
 _SEED = 20
 
@@ -391,7 +389,6 @@ def _refusal(op: CustomOp, values: list[Any], target: str, title: str) -> str | 
 
 def call_types(op: CustomOp, values: list[Any]) -> CallTypes:
     """A call as its lowerings see it."""
-    names = [argument.name for argument in op.schema.arguments]
     outcome = _truth(op, values)
     results = outcome[: len(outcome) - len(composition.mutated_tensors(op, values))]
-    return describe_call(dict(zip(names, values, strict=True)), results)
+    return describe_call(op.schema.named(values, {}), results)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 TARGETS = ("cpu", "vulkan", "cuda")
 
+MEANING = "meaning"
+"""Names, among an operator's lowerings, its meaning inlined."""
+
 Form = Literal["native", "linalg", "torch"]
 
 

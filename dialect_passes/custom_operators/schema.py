@@ -82,11 +82,6 @@ class Argument:
         """Whether it is a Tensor, an optional one or a list of them."""
         return self.type.startswith("Tensor")
 
-    @property
-    def is_list(self) -> bool:
-        """Whether it is a list (or an optional list)."""
-        return "[]" in self.type
-
     def text(self, number: int) -> str:
         """As the schema spells it: ``Tensor(a0!) cache``, ``float limit=7.0``."""
         type_ = self.type.replace("Tensor", f"Tensor(a{number}!)", 1) if self.mutated else self.type
@@ -128,6 +123,11 @@ class Schema:
         """
         rest = self.arguments[len(args) :]
         return [*args, *(kwargs.get(argument.name, argument.default) for argument in rest)]
+
+    def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The same by argument."""
+        values = self.bind(args, kwargs)
+        return {argument.name: value for argument, value in zip(self.arguments, values, strict=True)}
 
     def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments of a call from the values of all arguments in order."""

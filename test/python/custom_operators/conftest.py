@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.custom_calls import bound_arguments
 from pipeline.dialect_passes.custom_operators import toolchain
 from pipeline.dialect_passes.custom_operators.symbolic_sizes import describe_call
 from pipeline.runtime import dtypes, tensors
@@ -57,7 +56,7 @@ def _call_types(op, args, dynamic=()):
     (node,) = (node for node in program.graph.nodes if node.target is op.overload)
     fake_args, fake_kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     results = node.meta["val"]
-    bound = bound_arguments(op.overload, fake_args, fake_kwargs)
+    bound = op.schema.named(fake_args, fake_kwargs)
     return describe_call(bound, results if isinstance(results, (tuple, list)) else [results])
 
 

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 import pipeline
-from pipeline.dialect_passes.custom_operators.checking import MEANING
 from pipeline.dialect_passes.custom_operators.errors import CheckError, SampleError
+from pipeline.dialect_passes.custom_operators.lowering import MEANING
 from pipeline.errors import EXIT_MISMATCH, exit_code
 
 

@@ -64,6 +64,17 @@ def test_a_builder(compiled):
         assert_close(result, expected)
 
 
+@op("written::cast")
+def cast(x: Tensor, dtype: torch.dtype = torch.float64, dims: list[int] = (1, 2)) -> Tensor:  # type: ignore[assignment]
+    return x.to(dtype)
+
+
+def test_defaults_come_as_they_were_written(call_types):
+    arguments = call_types(cast, (X,)).arguments
+    assert arguments["dtype"] is torch.float64
+    assert arguments["dims"] == (1, 2)
+
+
 def test_none_means_all_targets():
     halves.lowering()(text)
     assert halves.lowerings[0].targets == ("cpu", "vulkan", "cuda")
