@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import product
+from pipeline.shape_lib.helpers.promotion import floating
 from pipeline.shape_lib.registry import dtype_function, shape_function
 from pipeline.shape_lib.sizes import unknown_size
 
@@ -80,10 +81,10 @@ def embedding_bag_shape(
     padding_idx: int,
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """See `_bags`."""
-    bags = offsets[0]
+    counted = product(offsets)
     if include_last_offset:
-        bags = bags - 1
-    return _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, bags)
+        counted = counted - 1
+    return _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, counted)
 
 
 @shape_function("aten._embedding_bag_forward_only.default")
@@ -99,7 +100,7 @@ def embedding_bag_forward_shape(
     padding_idx: int,
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """See `_bags`."""
-    return _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, offsets[0])
+    return _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, product(offsets))
 
 
 # What torch-mlir's importer makes of both: one of them, depending on whether gradients are wanted.
@@ -116,7 +117,7 @@ def embedding_bag_padding_shape(
     padding_idx: int | None,
 ) -> tuple[list[int], list[int], list[int], list[int]]:
     """See `_bags`."""
-    counted = offsets[0]
+    counted = product(offsets)
     if include_last_offset:
         counted = unknown_size()
     return _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, counted)
@@ -140,6 +141,7 @@ def embedding_bag_dtype(
 ) -> tuple[int, int, int, int]:
     """The rows have the weight's dtype, all else the wider of the two index dtypes."""
     _, dtype = weight
+    dtype = floating(dtype)
     _, index_dtype = indices
     _, offset_dtype = offsets
     _assert_index(index_dtype)
@@ -168,6 +170,7 @@ def embedding_bag_backward_shape(
     """That of the weight."""
     assert not sparse, "sparse gradients are not supported"
     assert len(grad) == 2, "the gradient has one row per bag"
+    assert num_weights >= 0, "there are less than no weights"
     return [num_weights, grad[1]]
 
 

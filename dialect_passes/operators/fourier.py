@@ -39,10 +39,15 @@ def c2c_dtype(x: tuple[int, int], dim: list[int], normalization: int, forward: b
     return dtype
 
 
+def _dims_of_real(dims: list[int], rank: int) -> list[int]:
+    assert rank > 0 and len(dims) > 0, "a transform of real signals needs at least one dimension"
+    return wrap_dims(dims, rank)
+
+
 @shape_function("aten._fft_r2c.default")
 def r2c_shape(x: list[int], dim: list[int], normalization: int, onesided: bool) -> list[int]:
     """Half of the spectrum along the last of `dim`, or all of it."""
-    dims = wrap_dims(dim, len(x))
+    dims = _dims_of_real(dim, len(x))
     shape = resized(x, None, dims)
     if onesided:
         return halved(shape, dims[-1])
@@ -62,7 +67,7 @@ def r2c_dtype(x: tuple[int, int], dim: list[int], normalization: int, onesided: 
 @shape_function("aten._fft_c2r.default")
 def c2r_shape(x: list[int], dim: list[int], normalization: int, last_dim_size: int) -> list[int]:
     """A real signal of the size given along the last of `dim`."""
-    dims = wrap_dims(dim, len(x))
+    dims = _dims_of_real(dim, len(x))
     assert last_dim_size >= 1, "a transform needs at least one point"
     return with_size(x, dims[-1], last_dim_size)
 

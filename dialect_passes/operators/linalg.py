@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.shape_lib import dtypes
+from pipeline.shape_lib.helpers.broadcasting import broadcast
 from pipeline.shape_lib.helpers.dims import assert_same
 from pipeline.shape_lib.helpers.matrices import (
     assert_matrices,
@@ -333,9 +334,14 @@ def matrix_exp_dtype(a: tuple[int, int]) -> int:
 
 @shape_function("aten.linalg_pinv.atol_rtol_tensor")
 def pinv_shape(a: list[int], atol: list[int] | None, rtol: list[int] | None, hermitian: bool) -> list[int]:
-    """Transposed."""
+    """Transposed; tolerances per matrix broadcast with the batch."""
     assert_matrices(a)
-    return _rows_columns(a, a[-1], a[-2])
+    batches = batch(a)
+    if atol is not None:
+        batches = broadcast(batches, atol)
+    if rtol is not None:
+        batches = broadcast(batches, rtol)
+    return batches + [a[-1], a[-2]]
 
 
 @dtype_function("aten.linalg_pinv.atol_rtol_tensor")

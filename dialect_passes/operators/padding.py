@@ -20,6 +20,11 @@ _BACKWARD = (
 @shape_function(*_BACKWARD)
 def replication_pad_backward_shape(grad: list[int], x: list[int], padding: list[int]) -> list[int]:
     """That of the input. The padding goes from the last dimension back, two numbers each."""
+    spatial = len(padding) // 2
+    assert len(padding) == 2 * spatial, "the padding has two numbers per dimension"
+    assert len(x) == spatial + 1 or len(x) == spatial + 2, (
+        "the input has a channel and maybe a batch dimension"
+    )
     expected: list[int] = []
     for i in range(len(x)):
         behind = len(x) - 1 - i

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.shape_lib import dtypes
-from pipeline.shape_lib.helpers.dims import assert_same, expanded
+from pipeline.shape_lib.helpers.dims import assert_not_empty_beyond, assert_same
 from pipeline.shape_lib.helpers.pooling import adaptive, assert_pool_input, pooled
 from pipeline.shape_lib.helpers.promotion import floating, same
 from pipeline.shape_lib.registry import dtype_function, shape_function
@@ -26,6 +26,7 @@ def adaptive_avg_pool3d_dtype(x: tuple[int, int], output_size: list[int]) -> int
 def adaptive_avg_pool_backward_shape(grad: list[int], x: list[int]) -> list[int]:
     """That of the input."""
     assert len(grad) == len(x), "gradient and input have different ranks"
+    assert_not_empty_beyond(grad, 1)
     return x
 
 
@@ -157,16 +158,17 @@ def _fractional(
 ) -> list[int]:
     """The sizes asked for; the random samples say where windows start: [batch, channels, spatial]."""
     assert_pool_input(x, spatial)
-    kernel, output = expanded(kernel, spatial), expanded(output, spatial)
+    assert len(kernel) == spatial and len(output) == spatial, "one size per spatial dimension is needed"
     first = len(x) - spatial
     result = x[:first]
     for i in range(spatial):
+        assert output[i] >= 0, "an output size is negative"
         assert output[i] + kernel[i] - 1 <= x[first + i], "the window is too large for the input"
         result.append(output[i])
     assert len(samples) == 3, "the random samples have three dimensions"
     if first == 2:
         assert samples[0] >= x[0], "there are fewer random samples than inputs in the batch"
-    assert samples[1] >= x[first - 1], "there are fewer random samples than channels"
+    assert samples[1] == x[first - 1], "there are not as many random samples as channels"
     assert samples[2] == spatial, "there is one random sample per spatial dimension"
     return result
 
@@ -200,8 +202,7 @@ def fractional_max_pool_dtype(
 
 
 def _fractional_backward(grad: list[int], x: list[int], output: list[int], spatial: int) -> list[int]:
-    expected = x[: len(x) - spatial] + expanded(output, spatial)
-    assert_same(grad, expected)
+    assert_same(grad, x[: len(x) - spatial] + output)
     return x
 
 

@@ -37,6 +37,7 @@ def _with_ones(shape: list[int], places: list[int]) -> list[int]:
     """`shape` with a size of 1 put in before each of `places`, in order."""
     result = shape
     for place in places:
+        assert place <= len(result), "a place for a size of 1 is out of range"
         result = result[:place] + [1] + result[place:]
     return result
 

@@ -116,8 +116,10 @@ def histogramdd_edges_dtype(
 def _segments(lengths: list[int] | None, offsets: list[int] | None, axis: int) -> int:
     """How many there are: one per length, or between each two offsets."""
     if lengths is not None:
+        assert len(lengths) > axis, "the lengths lack the dimension that is reduced"
         return lengths[axis]
     assert offsets is not None, "either lengths or offsets are needed"
+    assert len(offsets) > axis, "the offsets lack the dimension that is reduced"
     return offsets[axis] - 1
 
 

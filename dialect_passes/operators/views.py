@@ -58,7 +58,9 @@ def permute_copy_dtype(x: tuple[int, int], dims: list[int]) -> int:
     return dtype
 
 
-def _assert_strides(size: list[int], stride: list[int]) -> None:
+def _assert_strides(size: list[int], stride: list[int], storage_offset: int | None) -> None:
+    if storage_offset is not None:
+        assert storage_offset >= 0, "the offset is negative"
     assert len(size) == len(stride), "one stride per size is needed"
     assert_sizes(size)
     for step in stride:
@@ -70,7 +72,7 @@ def as_strided_copy_shape(
     x: list[int], size: list[int], stride: list[int], storage_offset: int | None
 ) -> list[int]:
     """The sizes asked for. Whether they lie within the storage is not for shapes to say."""
-    _assert_strides(size, stride)
+    _assert_strides(size, stride, storage_offset)
     return size
 
 
@@ -88,7 +90,7 @@ def as_strided_scatter_shape(
     x: list[int], source: list[int], size: list[int], stride: list[int], storage_offset: int | None
 ) -> list[int]:
     """That of the tensor written into."""
-    _assert_strides(size, stride)
+    _assert_strides(size, stride, storage_offset)
     assert_same(source, size)
     return x
 
