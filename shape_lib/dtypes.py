@@ -49,6 +49,30 @@ CODES = {
 }
 """By torch's names, without ``torch.``."""
 
+QUANTIZED = {"qint8": 12, "quint8": 13, "qint32": 14}
+"""The scalar types that no dtype function computes with, but a program may have."""
+
+SPELLED = {
+    "uint8": "ui8",
+    "int8": "si8",
+    "int16": "si16",
+    "int32": "si32",
+    "int64": "si64",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex32": "complex<f16>",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+    "bool": "i1",
+    "bfloat16": "bf16",
+    "float8_e5m2": "f8E5M2",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+}
+"""As element types of the Torch dialect, which has no others. Its linalg has the same without the signs."""
+
 
 def all_integer_dtypes() -> list[int]:
     """bool and the integers that torch-mlir's library means by integers."""

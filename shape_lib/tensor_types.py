@@ -9,33 +9,11 @@ from functools import cache
 
 from torch_mlir import ir
 
-from .dtypes import CODES
+from .dtypes import CODES, QUANTIZED, SPELLED
 
-# torch's names of the dtypes that the Torch dialect has, and how it spells them.
-_SPELLED = {
-    "uint8": "ui8",
-    "int8": "si8",
-    "int16": "si16",
-    "int32": "si32",
-    "int64": "si64",
-    "float16": "f16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex32": "complex<f16>",
-    "complex64": "complex<f32>",
-    "complex128": "complex<f64>",
-    "bool": "i1",
-    "qint8": "!torch.qint8",
-    "quint8": "!torch.quint8",
-    "qint32": "!torch.qint32",
-    "bfloat16": "bf16",
-    "float8_e5m2": "f8E5M2",
-    "float8_e4m3fn": "f8E4M3FN",
-    "float8_e5m2fnuz": "f8E5M2FNUZ",
-    "float8_e4m3fnuz": "f8E4M3FNUZ",
-}
+_SPELLED = SPELLED | {name: f"!torch.{name}" for name in QUANTIZED}
 _NAMES_OF_SPELLED = {spelled: name for name, spelled in _SPELLED.items()}
-_CODES = {**CODES, "qint8": 12, "quint8": 13, "qint32": 14}
+_CODES = CODES | QUANTIZED
 _NAMES = {code: name for name, code in _CODES.items()}
 
 _TENSOR = re.compile(r"!torch\.(v?tensor)(?:<(\*|\[[^\]]*\]),(.*)>)?$")

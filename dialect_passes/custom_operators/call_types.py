@@ -7,29 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .sizes import Size
+import torch
 
-# torch dtype -> the element type that linalg and the Torch dialect have for it. Signs are torch-mlir's: its
-# linalg has none, its Torch dialect writes them.
-_BUILTIN = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int64": "i64",
-    "int32": "i32",
-    "int16": "i16",
-    "int8": "i8",
-    "uint8": "i8",
-    "bool": "i1",
-    "complex64": "complex<f32>",
-    "complex128": "complex<f64>",
-}
-_TORCH = (
-    _BUILTIN | {name: f"s{_BUILTIN[name]}" for name in ("int64", "int32", "int16", "int8")} | {"uint8": "ui8"}
-)
-_BYTES = {"float64": 8, "int64": 8, "complex64": 8, "complex128": 16, "float32": 4, "int32": 4}
-_BYTES |= {"float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+from pipeline.shape_lib.dtypes import SPELLED
+
+from .lowering import Refused
+from .sizes import Size
 
 
 @dataclass(frozen=True)
@@ -51,29 +34,37 @@ class TensorType:
 
     @property
     def element(self) -> str:
-        """The element type in linalg: ``f32``, ``i64``, ``i1``. Raises KeyError for a dtype MLIR lacks."""
-        return _BUILTIN[self.dtype]
+        """The element type in linalg: ``f32``, ``i64``, ``i1``. Raises Refused for a dtype that torch-mlir lacks."""
+        return self._element.removeprefix("s").removeprefix("u")
 
     @property
     def element_bytes(self) -> int:
         """The bytes of one element in memory; a bool is one byte."""
-        return _BYTES[self.dtype]
+        return getattr(torch, self.dtype).itemsize
 
     @property
     def builtin(self) -> str:
         """As a builtin type: ``tensor<?x6xf32>``."""
-        sizes = "".join(f"{'?' if size is None else size}x" for size in self.shape)
-        return f"tensor<{sizes}{self.element}>"
+        return f"tensor<{'x'.join([*self._sizes, self.element])}>"
 
     @property
     def torch(self) -> str:
         """As a type of the Torch dialect: ``!torch.vtensor<[?,6],f32>``."""
-        sizes = ",".join("?" if size is None else str(size) for size in self.shape)
-        return f"!torch.vtensor<[{sizes}],{_TORCH[self.dtype]}>"
+        return f"!torch.vtensor<[{','.join(self._sizes)}],{self._element}>"
+
+    @property
+    def _element(self) -> str:
+        """The element type in the Torch dialect. Raises Refused."""
+        if self.dtype not in SPELLED:
+            raise Refused(f"torch-mlir has no tensors of {self.dtype}")
+        return SPELLED[self.dtype]
+
+    @property
+    def _sizes(self) -> list[str]:
+        return ["?" if size is None else str(size) for size in self.shape]
 
     def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.dtype}[{sizes}]"
+        return f"{self.dtype}[{', '.join(self._sizes)}]"
 
 
 Argument = Any

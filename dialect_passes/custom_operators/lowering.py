@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from .call_types import CallTypes
 from .declared import Declared
 from .errors import CustomOperatorError
 
 if TYPE_CHECKING:
+    from .call_types import CallTypes
     from .declaration import CustomOp
 
 TARGETS = ("cpu", "vulkan", "cuda")

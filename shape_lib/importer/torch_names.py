@@ -17,12 +17,11 @@ _ALIASES = {
     "long": "int64",
     "short": "int16",
 }
-_QUANTIZED = {"qint8": 12, "quint8": 13, "qint32": 14}
 _MATH = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
 
 
 def torch_constant(module: str, name: str) -> int | float | None:
     """The value of `torch.float32` (its scalar type's number) or `math.inf`; None for other names."""
     if module == "torch":
-        return {**dtypes.CODES, **_QUANTIZED}.get(_ALIASES.get(name, name))
+        return (dtypes.CODES | dtypes.QUANTIZED).get(_ALIASES.get(name, name))
     return _MATH.get(name) if module == "math" else None

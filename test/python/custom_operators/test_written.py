@@ -191,3 +191,16 @@ def test_wrong_declarations(targets, options, says):
         halves.lowering(*targets, **options)(text)
     with pytest.raises(LoweringError, match="must take the call's types"):
         halves.lowering("cpu")(lambda: "")
+
+
+@op("written::wide")
+def wide(x: Tensor) -> Tensor:
+    return x.to(torch.int32)
+
+
+def test_dtypes_that_torch_mlir_lacks_are_refused(call_types):
+    wide.lowering("cpu")(
+        lambda call: f"%r = arith.extui %x : {call['x'].builtin} to {call.results[0].builtin}"
+    )
+    refusal = wide.lowerings[0].refuses(call_types(wide, (torch.ones(3, dtype=torch.uint16),)))
+    assert refusal == "torch-mlir has no tensors of uint16"
