@@ -284,7 +284,7 @@ def on(target, model, *args, lowerings=None):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("form", ["kernels", "meaning"])
+@pytest.mark.parametrize("form", ["kernels", pytest.param("meaning", marks=pytest.mark.slow)])
 def test_a_decoder_compiles_in_bfloat16(form):
     model = Decoder(torch.bfloat16).eval()
     args = (torch.randn(1, 9, 128).bfloat16(), torch.tensor(2))
@@ -309,7 +309,7 @@ class Batch(nn.Module):
         return ops.cached_attention(q, k, v, keys, values, position, 0.5)
 
 
-@pytest.mark.parametrize("width", [8, 128])
+@pytest.mark.parametrize("width", [8, pytest.param(128, marks=pytest.mark.slow)])
 def test_a_batch_compiles(width):
     model = Batch(width)
     args = (torch.randn(3, 2, 4, width), *torch.randn(2, 3, 1, 4, width), torch.tensor([8, 0, 5]))
@@ -334,7 +334,10 @@ def with_gradients(logits, halves, target):
     return value, *pull(torch.ones_like(value))
 
 
-@pytest.mark.parametrize("target", ["cpu", pytest.param("vulkan", marks=pytest.mark.vulkan)])
+VULKAN = pytest.param("vulkan", marks=[pytest.mark.vulkan, pytest.mark.slow])
+
+
+@pytest.mark.parametrize("target", ["cpu", VULKAN])
 def test_cross_entropy_in_a_training_step(target):
     args = (torch.randn(9, 50) * 2, torch.randn(9, 50).bfloat16(), torch.randint(50, (9,)))
     args[2][4] = -100
