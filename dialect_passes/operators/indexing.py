@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.broadcasting import broadcast
 from pipeline.shape_lib.helpers.dims import assert_same, assert_sizes, product, wrap_dim
 from pipeline.shape_lib.helpers.indexing import assert_scatter
 from pipeline.shape_lib.helpers.promotion import same
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import Sample, call_samples
 
 
 def _assert_index(dtype: int) -> None:
@@ -191,3 +195,15 @@ def searchsorted_dtype(
     if out_int32:
         return dtypes.int32
     return dtypes.int64
+
+
+@call_samples("aten.scatter.value_reduce")
+def scatter_value_samples() -> Iterable[Sample]:
+    """Indices that fit, that are too large beside the dimension, of another rank; a reduction that there is not."""
+    import torch
+
+    for shape in ((2, 3), (5, 3), (2, 4), (2,), (0, 3)):
+        for dtype in (torch.float32, torch.int64):
+            index = torch.zeros(shape, dtype=torch.int64)
+            yield [torch.ones(3, 3, dtype=dtype), 0, index, 2], {"reduce": "add"}
+    yield [torch.ones(3, 3), 0, torch.zeros((2, 3), dtype=torch.int64), 2], {"reduce": "mean"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.registry import dtype_function, shape_function
 
-from .registry import decomposes
+from .registry import Sample, call_samples, decomposes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,3 +119,16 @@ def batch_norm_backward_dtype(
     _, dtype = x
     _, weight_dtype = weight
     return dtype, weight_dtype, weight_dtype
+
+
+@call_samples("aten.batch_norm_backward.default")
+def batch_norm_backward_samples() -> Iterable[Sample]:
+    """Torch's samples take it apart."""
+    import torch
+
+    for dtype in (torch.float32, torch.float64):
+        for shape in ((4, 3), (4, 3, 5), (2, 3, 4, 4)):
+            x, channels = torch.ones(shape, dtype=dtype), torch.ones(3, dtype=dtype)
+            reserve = torch.empty(0, dtype=torch.uint8)
+            statistics = [channels, channels, channels, channels]
+            yield [x, x, channels, *statistics, True, 1e-5, [True, True, True], reserve], {}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import wrap_dims
 from pipeline.shape_lib.helpers.promotion import floating_or_complex
 from pipeline.shape_lib.helpers.reduction import over, reduced
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import Sample, call_samples
 
 
 # torch-mlir crashes on any.dims.
@@ -38,3 +42,14 @@ def norm_dtype(x: tuple[int, int], p: int | float | None, dim: list[int], keepdi
     """Real."""
     _, dtype = x
     return dtypes.real_dtype(floating_or_complex(dtype))
+
+
+@call_samples("aten.all.dims")
+def all_dims_samples() -> Iterable[Sample]:
+    """Over some dimensions, over none, over one twice, over one that there is not."""
+    import torch
+
+    for dtype in (torch.float32, torch.uint8, torch.bool):
+        for dims in ([0, -1], [1], [], None, [0, -3], [3]):
+            for keepdim in (False, True):
+                yield [torch.ones(2, 3, 4, dtype=dtype), dims, keepdim], {}
