@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import composition
+from .call_kinds import Kind, PerKind, facts, plain_size
 
 if TYPE_CHECKING:
     from .composition import Call
@@ -30,9 +30,6 @@ _T = TypeVar("_T")
 
 _KEPT = 512
 """How many kinds of calls are remembered per operator."""
-
-_ANY_SIZE = 4
-"""What a size that only the run decides counts as."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,16 @@ class Analysis:
 
 
 class Analyses:
-    """An operator's analyses by kind of call. Thread safe as far as needed: at worst a call is analysed twice."""
+    """An operator's analyses by kind of call."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Kind, Analysis | None] = OrderedDict()
+        self._known: PerKind[Analysis | None] = PerKind(_KEPT)
 
     def of(self, op: CustomOp, call: Call, tensors: Sequence[Tensor], kind: Kind) -> Analysis | None:
         """The analysis of a call of this kind; None where shapes and dtypes do not suffice to run the meaning."""
-        if kind not in self._known:
-            while len(self._known) >= _KEPT:
-                self._known.popitem(last=False)
-            self._known[kind] = on_fake_tensors(call, tensors, lambda values: _analyse(op, values))
-        return self._known[kind]
-
-
-_Facts = tuple[tuple[int, ...], torch.dtype, torch.device, bool]
-
-Kind = tuple[tuple[_Facts, ...], str]
-"""What tells kinds of calls apart: the tensors' shapes, dtypes, devices and whether they require a gradient, and
-the other arguments."""
-
-
-def kind(call: Call, tensors: Sequence[Tensor]) -> Kind:
-    """The kind of a call."""
-    return tuple(_facts(tensor) for tensor in tensors), repr(call.template)
+        return self._known.of(
+            kind, lambda: on_fake_tensors(call, tensors, lambda values: _analyse(op, values))
+        )
 
 
 def on_fake_tensors(call: Call, tensors: Sequence[Tensor], run: Callable[[list[Any]], _T]) -> _T:
@@ -77,13 +60,13 @@ def on_fake_tensors(call: Call, tensors: Sequence[Tensor], run: Callable[[list[A
 
     In a thread of its own, whose autograd and modes are in their plain state.
     """
-    facts = [_facts(tensor) for tensor in tensors]
+    known = [facts(tensor) for tensor in tensors]
 
     def start() -> _T:
         with FakeTensorMode(), torch.enable_grad(), _quiet():
             fakes = [
                 torch.empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
-                for shape, dtype, device, requires_grad in facts
+                for shape, dtype, device, requires_grad in known
             ]
             return run(_plain(call.values(fakes)))
 
@@ -100,18 +83,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.disabled = disabled
-
-
-def _facts(tensor: Tensor) -> _Facts:
-    return tuple(map(_size, tensor.shape)), tensor.dtype, tensor.device, tensor.requires_grad
-
-
-def _size(size: Any) -> int:
-    """A size as a number, without a guard on it."""
-    if isinstance(size, int):
-        return size
-    hint = size.node.hint
-    return hint if isinstance(hint, int) else _ANY_SIZE
 
 
 class _NotesRandomness(TorchDispatchMode):
@@ -138,4 +109,4 @@ def _plain(value: Any) -> Any:
     """Symbolic numbers of a trace as plain ones."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return _size(value) if isinstance(value, torch.SymInt) else value
+    return plain_size(value) if isinstance(value, torch.SymInt) else value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from . import analysis, composition, fakes
+from . import call_kinds, composition, fakes
 from .call_types import CallTypes
 from .composition import Call
 from .errors import CheckError, SampleError
@@ -268,7 +268,7 @@ def _leaf(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 def _repeatable(op: CustomOp, values: list[Any]) -> bool:
     call, tensors = Call.of(values), tensors_in(values)
-    found = op.analyses.of(op, call, tensors, analysis.kind(call, tensors))
+    found = op.analyses.of(op, call, tensors, call_kinds.kind(call, tensors))
     return found is None or found.repeatable
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from .results import checked, map_tensors, owned, tensors_in
+from .results import checked, map_tensors, owned, packed, tensors_in
 
 if TYPE_CHECKING:
     from .declaration import CustomOp
@@ -59,14 +59,29 @@ def _filled(value: Any, tensors: Iterator[Any]) -> Any:
     return [_filled(item, tensors) for item in value] if isinstance(value, list) else value
 
 
+def eager_kernel(op: CustomOp, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The meaning, or an author's own implementation for some device, as what the dispatcher calls."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = op.schema.bind(args, kwargs)
+        return packed(op.schema, owned(returned(op, function, values), values))
+
+    return kernel
+
+
 def results(op: CustomOp, values: Sequence[Any]) -> list[Any]:
     """The meaning's results for the arguments' values, contiguous and in memory of their own.
 
     Arguments named in mutates_args are changed. Raises MeaningError where the results are not as declared.
     """
+    return owned(returned(op, op.meaning, values), values)
+
+
+def returned(op: CustomOp, function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
+    """What a function with the operator's arguments returns for these. Raises MeaningError."""
     args, kwargs = op.schema.split(values)
     with own_precision(values):
-        return owned(checked(op.name, op.schema, op.meaning(*args, **kwargs)), list(values))
+        return checked(op.name, op.schema, function(*args, **kwargs))
 
 
 def own_precision(values: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from . import backward, composition, fakes, gradient, library_functions, registry, results
+from . import backward, composition, fakes, gradient, library_functions, registry
 from .analysis import Analyses
 from .errors import DeclarationError
 from .report import Report
 from .saving import SavedGraphs
-from .schema import Schema, check_name, infer_schema
+from .schema import Schema, check_name, check_parameters, infer_schema
 
 
 def op(
@@ -95,7 +95,10 @@ class CustomOp:
         namespace, name = self.name.split("::")
         mutates = [argument.name for argument in self.schema.mutated]
         self._definition = torch.library.custom_op(
-            self.name, self._run, mutates_args=mutates, schema=self.schema.text
+            self.name,
+            composition.eager_kernel(self, self.meaning),
+            mutates_args=mutates,
+            schema=self.schema.text,
         )
         self._definition.register_fake(fakes.fake_kernel(self))
         self.overload = getattr(getattr(torch.ops, namespace), name).default
@@ -107,11 +110,6 @@ class CustomOp:
                 name, gradient.autograd_kernel(self), "Autograd", with_keyset=True, allow_override=True
             )
         self._library.impl(name, gradient.batching_kernel(self), "FuncTorchBatched")
-
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
-        """The eager kernel for devices that have none of their own: the meaning."""
-        values = self.schema.bind(args, kwargs)
-        return results.packed(self.schema, composition.results(self, values))
 
     def retire(self, successor: CustomOp) -> None:
         """Takes the operator out of torch; calls of this object reach its successor from now on."""
@@ -155,7 +153,7 @@ class CustomOp:
 
         By default the meaning is run on fake tensors. Raises DeclarationError for parameters that do not fit.
         """
-        fakes.check_fake(self, function)
+        check_parameters(f"{self.name}: the fake kernel", function, self.schema.names, variadic=True)
         self.given_fake = function
         return function
 
@@ -190,14 +188,15 @@ class CustomOp:
     def eager(self, *devices: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Gives the operator an implementation of its own for eager calls on these devices (``"cuda"``).
 
-        It takes the operator's arguments and returns its results, in memory of their own; `check` compares it with
-        the meaning.
+        It takes the operator's arguments and returns its results; `check` compares it with the meaning. Raises
+        DeclarationError for parameters that do not fit.
         """
         if not devices or not all(isinstance(device, str) for device in devices):
             raise DeclarationError(f'{self.name}: eager names the devices it is for: @op.eager("cuda")')
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            self._definition.register_kernel(list(devices))(fakes.eager_kernel(self, function))
+            check_parameters(f"{self.name}: the implementation", function, self.schema.names, variadic=True)
+            self._definition.register_kernel(list(devices))(composition.eager_kernel(self, function))
             return function
 
         return register

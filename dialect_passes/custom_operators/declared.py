@@ -1,4 +1,4 @@
-"""Where a launch or lowering function was declared, for messages and for relative paths."""
+"""Where a function was declared, for messages and for relative paths."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def declared(function: Callable[..., Any]) -> Declared:
     """Where `function` was declared."""
     code = inspect.unwrap(function).__code__
     return Declared(function.__name__, code.co_filename, code.co_firstlineno)
+
+
+def place(function: Callable[..., Any]) -> str:
+    """Where a function stands, in full: ``/home/me/model.py:12``; of what has no code, its text."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def failing_line(error: Exception, where: Declared) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ from torch import Tensor
 
 from . import analysis, composition, library_functions
 from .composition import Call
-from .errors import DeclarationError, MeaningError
+from .declared import place
+from .errors import MeaningError
 from .fingerprint import tell_caches
-from .registry import place
-from .results import blank, checked, map_tensors, owned, packed, tensors_in
+from .results import blank, map_tensors, packed, tensors_in
 
 if TYPE_CHECKING:
     from .declaration import CustomOp
@@ -36,35 +35,9 @@ def fake_kernel(op: CustomOp) -> Callable[..., Any]:
     return kernel
 
 
-def eager_kernel(op: CustomOp, function: Callable[..., Any]) -> Callable[..., Any]:
-    """An author's own implementation for some device, its results checked and contiguous as the meaning's are."""
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        values = op.schema.bind(args, kwargs)
-        args, kwargs = op.schema.split(values)
-        return packed(op.schema, owned(checked(op.name, op.schema, function(*args, **kwargs)), values))
-
-    return kernel
-
-
 def _results(op: CustomOp, function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
     """What `function` gives back, called with copies of the arguments that the operator changes."""
-    args, kwargs = op.schema.split(composition.with_copies(op, values))
-    with composition.own_precision(values):
-        return checked(op.name, op.schema, function(*args, **kwargs))
-
-
-def check_fake(op: CustomOp, function: Callable[..., Any]) -> None:
-    """Raises DeclarationError where a fake kernel does not take the operator's arguments."""
-    wanted = [argument.name for argument in op.schema.arguments]
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        return
-    if [parameter.name for parameter in parameters] != wanted:
-        raise DeclarationError(
-            f"{op.name}: the fake kernel {function.__name__}{inspect.signature(function)} must take the operator's "
-            f"arguments: ({', '.join(wanted)})"
-        )
+    return composition.returned(op, function, composition.with_copies(op, values))
 
 
 def call_problem(op: CustomOp, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:

@@ -27,7 +27,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from . import analysis, backward, composition, saving
+from . import analysis, backward, call_kinds, composition, saving
 from .composition import Call, filled, with_slots
 from .results import packed, tensors_in
 
@@ -116,7 +116,7 @@ def _differentiated(op: CustomOp, function: Any, keyset: Any, values: list[Any])
     call = Call.of(inputs)
     differentiable = None
     if op.written_backward is None and op.gradient != "none":
-        kind = analysis.kind(call, tensors)
+        kind = call_kinds.kind(call, tensors)
         found = op.analyses.of(op, call, tensors, kind)
         if found is None or _needs_composition(op, found):
             return _composition(op, values)

@@ -7,7 +7,6 @@ per result, several as a tuple, a list of them for a list of tensors.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,8 +16,8 @@ from torch import Tensor
 from pipeline.shape_lib import registry
 from pipeline.shape_lib.dtypes import CODES
 
-from .errors import DeclarationError
 from .results import map_tensors
+from .schema import check_parameters
 
 if TYPE_CHECKING:
     from .declaration import CustomOp
@@ -33,11 +32,7 @@ def register(op: CustomOp, kind: Kind, function: Callable[..., Any]) -> None:
     """
     ending = "_rank_dtype" if kind == "dtype" else ""
     wanted = [f"{a.name}{ending}" if a.holds_tensors else a.name for a in op.schema.arguments]
-    if list(inspect.signature(function).parameters) != wanted:
-        raise DeclarationError(
-            f"{op.name}: the {kind} function {function.__name__}{inspect.signature(function)} must take the operator's "
-            f"arguments: def {function.__name__}({', '.join(wanted)})"
-        )
+    check_parameters(f"{op.name}: the {kind} function", function, wanted)
     decorate = registry.shape_function if kind == "shape" else registry.dtype_function
     decorate(op.name)(function)
 

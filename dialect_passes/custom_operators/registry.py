@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .declared import place
 from .errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -55,12 +56,6 @@ def take_over(name: str, function: Callable[..., Any]) -> CustomOp | None:
             "library; choose another name"
         )
     return None
-
-
-def place(function: Callable[..., Any]) -> str:
-    """Where a function stands: ``model.py:12``."""
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def _same_place(old: Callable[..., Any], new: Callable[..., Any]) -> bool:

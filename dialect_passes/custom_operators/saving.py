@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from . import composition
+from .call_kinds import Kind, PerKind
 from .composition import with_slots
 from .results import tensors_in
 
@@ -53,22 +53,18 @@ class SavedGraphs:
     """The partitioned graphs of an operator by kind of call."""
 
     def __init__(self) -> None:
-        self._graphs: OrderedDict[Hashable, Graphs] = OrderedDict()
+        self._graphs: PerKind[Graphs] = PerKind(_KEPT)
 
     def of(
         self,
         op: CustomOp,
         call: Call,
-        kind: Hashable,
+        kind: Kind,
         tensors: Sequence[Tensor],
         differentiable: tuple[bool, ...],
     ) -> Graphs:
         """The graphs of a call of this kind."""
-        if kind not in self._graphs:
-            while len(self._graphs) >= _KEPT:
-                self._graphs.popitem(last=False)
-            self._graphs[kind] = _partitioned(op, call, tensors, differentiable)
-        return self._graphs[kind]
+        return self._graphs.of(kind, lambda: _partitioned(op, call, tensors, differentiable))
 
 
 def _partitioned(

@@ -129,11 +129,34 @@ class Schema:
         values = self.bind(args, kwargs)
         return {argument.name: value for argument, value in zip(self.arguments, values, strict=True)}
 
+    @property
+    def names(self) -> list[str]:
+        """The arguments' names."""
+        return [argument.name for argument in self.arguments]
+
     def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments of a call from the values of all arguments in order."""
         count = sum(not argument.keyword_only for argument in self.arguments)
         names = [argument.name for argument in self.arguments[count:]]
         return tuple(values[:count]), dict(zip(names, values[count:], strict=True))
+
+
+def check_parameters(
+    what: str, function: Callable[..., Any], wanted: Sequence[str], *, variadic: bool = False
+) -> None:
+    """Raises DeclarationError where `function` does not take arguments of these names in this order.
+
+    variadic: whether ``*args`` and ``**kwargs`` will do.
+    """
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    if variadic and any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return
+    if list(signature.parameters) != list(wanted):
+        name = getattr(function, "__name__", "")
+        raise DeclarationError(
+            f"{what} {name}{signature} must take the operator's arguments: def {name}({', '.join(wanted)})"
+        )
 
 
 def check_name(name: object) -> str:

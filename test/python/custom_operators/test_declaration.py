@@ -411,6 +411,16 @@ def test_an_eager_implementation_for_a_device():
     assert result.is_contiguous()
 
 
+def test_autocast_does_not_reach_into_an_eager_implementation():
+    @pipeline.op("declaration::squared")
+    def squared(x: Tensor) -> Tensor:
+        return x @ x
+
+    squared.eager("cpu")(lambda x: torch.mm(x, x))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert squared(torch.ones(2, 2)).dtype == torch.float32
+
+
 # torch's caches on disk know an operator by its name alone.
 
 FACTOR = 2

@@ -202,7 +202,11 @@ def operator():
             lambda x, ys, n: x,
             "must take the operator's arguments: def <lambda>(x_rank_dtype, ys_rank_dtype, n)",
         ),
-        ("fake", lambda x: x, "the fake kernel <lambda>(x) must take the operator's arguments: (x, ys, n)"),
+        (
+            "fake",
+            lambda x: x,
+            "the fake kernel <lambda>(x) must take the operator's arguments: def <lambda>(x, ys, n)",
+        ),
         ("backward", lambda: 0, "its first parameter takes the gradient of the result"),
         ("backward", lambda *grads: 0, "its first parameter takes the gradient of the result"),
         ("backward", lambda grad, z: 0, "'z' is no argument of the operator; it has x, ys, n, and `output`"),
@@ -232,3 +236,8 @@ def test_a_backward_that_contradicts_the_declaration():
 def test_eager_without_a_device(operator):
     with pytest.raises(DeclarationError, match="eager names the devices it is for"):
         operator.eager()
+
+
+def test_eager_with_other_parameters(operator):
+    with pytest.raises(DeclarationError, match=r"errors::operator: the implementation .* must take"):
+        operator.eager("cuda")(lambda x: x)
