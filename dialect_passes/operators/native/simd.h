@@ -1,4 +1,4 @@
-// Sixteen floats at a time, for the kernels of this folder: loads and stores of float32 and bfloat16, exp, sums.
+// Sixteen floats at a time, for the kernels of this folder: loads and stores of float32 and bfloat16, sums, exp.
 //
 // The vectors are those of gcc and clang (__attribute__((vector_size))): on a CPU with narrower registers a
 // compiler splits them, so that one source serves all. No C library stands behind the kernels.
@@ -7,9 +7,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-// Vectors pass between inlined functions only, so how they are passed does not matter.
-#pragma GCC diagnostic ignored "-Wpsabi"
 
 #define LANES 16
 #define INLINE static inline __attribute__((always_inline))
@@ -65,20 +62,6 @@ INLINE void store_bf16(bfloat16 *to, Floats value) {
   _Generic((from), const float *: load_one_f32, float *: load_one_f32, default: load_one_bf16)((const void *)(from))
 #define STORE(to, value) _Generic((to), float *: store_f32, default: store_bf16)((void *)(to), value)
 
-// The first `count` (< LANES) elements; the other lanes hold `rest`.
-#define LOAD_PART(from, count, rest)                                                          \
-  ({                                                                                          \
-    Floats part_ = all(rest);                                                                 \
-    for (size_t lane_ = 0; lane_ < (count); ++lane_) part_[lane_] = LOAD_ONE((from) + lane_); \
-    part_;                                                                                    \
-  })
-#define STORE_PART(to, count, value)                                           \
-  do {                                                                         \
-    __typeof__(*(to)) whole_[LANES];                                           \
-    STORE(&whole_[0], value);                                                  \
-    for (size_t lane_ = 0; lane_ < (count); ++lane_) (to)[lane_] = whole_[lane_]; \
-  } while (0)
-
 #ifdef __clang__
 #define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
 #else
@@ -100,30 +83,12 @@ INLINE float largest(Floats v) {
   return maximum(v, SHUFFLE(v, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0))[0];
 }
 
-// exp(x) = 2^k * exp(r) with |r| <= log(2) / 2, for k in two halves so that neither factor over- or underflows.
-// Relative error below 2^-22; below -104 it is 0, above 88.72 infinity, NaN stays NaN.
-INLINE Floats exponential(Floats x) {
-  Ints over = x > all(88.72284f), under = x < all(-104.0f);
-  Floats inside = select(over | under, (Floats){}, x);
-  // Adding 1.5 * 2^23 and taking it away rounds to the nearest integer.
-  Floats k = (inside * 1.44269504f + 12582912.0f) - 12582912.0f;
-  Floats r = (inside - k * 0.693145751953125f) - k * 1.42860677e-06f;
-  Floats p = all(1.98756915e-4f);
-  p = p * r + 1.39819995e-3f;
-  p = p * r + 8.33345190e-3f;
-  p = p * r + 4.16657959e-2f;
-  p = p * r + 1.66666657e-1f;
-  p = p * r + 0.5f;
-  p = p * r * r + r + 1.0f;
-  Ints whole = __builtin_convertvector(k, Ints), half = whole >> 1;
-  p = p * (Floats)((half + 127) << 23) * (Floats)((whole - half + 127) << 23);
-  return select(over, all(__builtin_inff()), select(under, (Floats){}, p));
-}
-
-// exp(x) for x <= 0 or NaN, as in a softmax: below -87 it is 0 (there it is below 2^-125). A third cheaper.
+// exp(x) for x <= 0 or NaN, as in a softmax: 2^k * exp(r) with |r| <= log(2) / 2. The relative error is below
+// 2^-22; below -87 it is 0, where the true value is below 2^-125.
 INLINE Floats exponential_of_negative(Floats x) {
   Ints under = x < all(-87.0f);
   Floats inside = select(under, (Floats){}, x);
+  // Adding 1.5 * 2^23 and taking it away rounds to the nearest integer.
   Floats k = (inside * 1.44269504f + 12582912.0f) - 12582912.0f;
   Floats r = (inside - k * 0.693145751953125f) - k * 1.42860677e-06f;
   Floats p = all(1.98756915e-4f);
