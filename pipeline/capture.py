@@ -94,7 +94,7 @@ class _Exported:
                 self.ep = self.ep.run_decompositions(early)
                 calls.lower(self.ep.graph_module)
                 decompose_late(self.ep.graph_module, late, early)
-            except (InputError, CustomOperatorError):
+            except (InputError, UnsupportedError, CustomOperatorError):
                 raise
             except Exception as error:
                 _refuse_mutated_constant(error)

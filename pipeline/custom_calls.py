@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._higher_order_ops.auto_functionalize import get_mutable_args, read_view_information_from_args
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_leaves
 
 from .dialect_passes.custom_operators.call_types import CallTypes
 from .dialect_passes.custom_operators.declaration import CustomOp
@@ -29,6 +27,7 @@ from .dialect_passes.custom_operators.lowering import MEANING, Lowering, TargetL
 from .dialect_passes.custom_operators.registry import find
 from .dialect_passes.custom_operators.symbolic_sizes import describe_call
 from .errors import InputError
+from .functional_meaning import aliased_argument, functional_call, functional_meaning
 from .inlining import Inliner, Table
 from .source_lines import user_line
 
@@ -132,16 +131,20 @@ class CustomCalls:
         """The nodes to look at next: a meaning may use custom operators itself."""
         if node.target is not op.overload:
             self._note(op, node, None, [(lowering.title, _MUTABLE) for lowering in self._candidates(op)])
-            return inliner.inline(node, lambda _, **kwargs: _functional(op, kwargs))
+            if name := aliased_argument(op, node):
+                raise InputError(
+                    f"{_called(op, node)}: its argument '{name}' may share memory with one that it changes; "
+                    f"pass a copy ({name}.clone())"
+                )
+            return inliner.inline(node, functional_call(op))
         args, kwargs = _values(node)
         if problem := op.call_problem(args, kwargs):
-            line = user_line(node)
-            raise InputError(f"{op.name}{f' (called at {line})' if line else ''}: {problem}")
+            raise InputError(f"{_called(op, node)}: {problem}")
         types = describe_call(op.schema.named(args, kwargs), _results(node))
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)
         if lowering is None:
-            return inliner.inline(node, op.meaning)
+            return inliner.inline(node, functional_meaning(op))
         node.meta[SYMBOL] = self._symbol(op, lowering, types)
         return []
 
@@ -191,6 +194,12 @@ class CustomCalls:
         self.choices.append(Choice(op.name, title, tuple(passed_over), user_line(node)))
 
 
+def _called(op: CustomOp, node: Node) -> str:
+    """The operator with the user's line, for messages."""
+    line = user_line(node)
+    return f"{op.name}{f' (called at {line})' if line else ''}"
+
+
 def _is_symbolic(value: Any) -> bool:
     """Whether a scalar, or one of a list of them, is known only when the program runs."""
     values = value if isinstance(value, (list, tuple)) else [value]
@@ -219,28 +228,3 @@ def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _results(node: Node) -> Sequence[torch.Tensor]:
     return tree_leaves(node.meta["val"])
-
-
-def _functional(op: CustomOp, kwargs: Mapping[str, Any]) -> Any:
-    """The meaning of a call that changes its arguments, as a function to results and then new values of them.
-
-    kwargs: of export's wrapper, which says of each argument that changes which tensor (base) it is a view of.
-    """
-    tensors, spec = tree_flatten(dict(kwargs))
-    places = [i for i, leaf in enumerate(tensors) if isinstance(leaf, torch.Tensor)]
-
-    def call(*values: torch.Tensor) -> Any:
-        filled = dict(enumerate(tensors)) | dict(zip(places, values, strict=True))
-        return _on_copies(op, tree_unflatten(list(filled.values()), spec))
-
-    changing = make_fx(call)(*(tensors[i] for i in places))
-    return torch.func.functionalize(changing)(*(tensors[i] for i in places))
-
-
-def _on_copies(op: CustomOp, kwargs: dict[str, Any]) -> Any:
-    bases = [base.clone() for base in kwargs.pop("_all_bases")]
-    names, types = get_mutable_args(op.overload)
-    views = read_view_information_from_args(names, types, kwargs, bases)
-    changed = {name: tree_map(lambda view: view.regenerate_view(bases), views[name]) for name in names}
-    results = op.meaning(**(kwargs | changed))
-    return (*results, *bases) if isinstance(results, (tuple, list)) else (results, *bases)

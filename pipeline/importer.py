@@ -115,6 +115,20 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
         except (NotImplementedError, TypeError, AssertionError, KeyError, ValueError) as error:
             self._stand_in(loc, node, f"torch-mlir cannot import it: {error}")
 
+    def resolve_node_value(self, node: torch.fx.Node, result_index: int = 0) -> ir.Value:
+        """The value of `node`; a literal gets its own at the first use, whoever asks."""
+        if node.op == "get_attr" and (node, 0) not in self._v:
+            with ir.Location.unknown():
+                literal = getattr(node.graph.owning_module, str(node.target))
+                self.bind_node_value(node, self._import_literal(literal))
+        return super().resolve_node_value(node, result_index)
+
+    def bind_node_value(self, node: torch.fx.Node, value: Any, result_index: int = 0) -> None:
+        super().bind_node_value(node, value, result_index)
+        if node.op == "get_attr":
+            # torch-mlir looks under this key whether it made the literal already; else it binds it twice.
+            self._v[(node.target, 0)] = value  # type: ignore[index]
+
     def _import_hop(self, loc: ir.Location, node: torch.fx.Node, hop: Any) -> None:
         self._stand_in(loc, node, node.meta[REASON])
 
