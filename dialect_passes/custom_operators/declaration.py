@@ -13,9 +13,10 @@ import torch
 from . import backward, composition, fakes, gradient, library_functions, registry
 from .analysis import Analyses
 from .errors import DeclarationError
+from .hints import infer_schema
 from .report import Report
 from .saving import SavedGraphs
-from .schema import Schema, check_name, check_parameters, infer_schema
+from .schema import Schema, check_name, check_parameters
 
 
 def op(

@@ -14,7 +14,7 @@ import torch
 import pipeline
 from pipeline.dialect_passes.custom_operators import fingerprint, registry
 from pipeline.dialect_passes.custom_operators.errors import MeaningError
-from pipeline.dialect_passes.custom_operators.schema import infer_schema
+from pipeline.dialect_passes.custom_operators.hints import infer_schema
 from pipeline.shape_lib import registry as shape_registry
 
 if TYPE_CHECKING:
