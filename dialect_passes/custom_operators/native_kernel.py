@@ -49,16 +49,20 @@ class Source:
         """What CMake made of this very text, if it is installed beside it."""
         if self.path is None:
             return None
-        digest = hashlib.sha256(self.content()).hexdigest()[:16]
-        name = prebuilt_name(self.path.stem, digest, device)
-        path = self.path.parent / "prebuilt" / name
+        path = self.path.parent / "prebuilt" / prebuilt_name(self.path, device)
         return path if path.is_file() else None
 
 
-def prebuilt_name(stem: str, digest: str, device: str) -> str:
-    """The name that CMakeLists.txt gives to a compiled kernel. digest: 16 digits of its source's SHA-256."""
+def prebuilt_name(source: Path, device: str) -> str:
+    """The name that CMakeLists.txt gives to a compiled kernel: it tells the contents of source and headers."""
+    headers = [*source.parent.glob("*.h"), *toolchain.INCLUDE.glob("*.h")]
+    digests = [_sha256(source.read_bytes()), *sorted(_sha256(header.read_bytes()) for header in headers)]
     machine = f"-{toolchain.machine()}" if device == "cpu" else ""
-    return f"{stem}-{digest}{machine}{toolchain.SUFFIXES[device]}"
+    return f"{source.stem}-{_sha256(''.join(digests).encode())[:16]}{machine}{toolchain.SUFFIXES[device]}"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 class NativeKernel(Lowering):
@@ -110,7 +114,7 @@ class NativeKernel(Lowering):
             return self._define_cpu(symbol, planned, target, folder)
         content = self._gpu_code(planned, target)
         suffix = toolchain.SUFFIXES[self._device]
-        name = f"{self._function}_{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
+        name = f"{self._function}_{_sha256(content)[:12]}{suffix}"
         (folder / name).write_bytes(content)
         return extern_kernels.define(
             symbol, planned, self._device, self._function, name, self._workgroup_size

@@ -11,6 +11,7 @@ from pipeline.dialect_passes.custom_operators.call_types import CallTypes, Tenso
 from pipeline.dialect_passes.custom_operators.declaration import op
 from pipeline.dialect_passes.custom_operators.launch import Launch
 from pipeline.dialect_passes.custom_operators.lowering import LoweringError, Refused
+from pipeline.dialect_passes.custom_operators.native_kernel import prebuilt_name
 
 SOURCE = "void lerp(const float *a, const float *b, float *out, float t) {}"
 
@@ -161,16 +162,13 @@ def test_without_a_compiler_it_refuses(monkeypatch, tmp_path):
 
 @pytest.mark.compiler("c")
 def test_prebuilt_kernels_serve_machines_without_a_compiler(monkeypatch, tmp_path, compiled):
-    """What CMake installs: named after the source's hash, so that an older one is never taken."""
-    import hashlib
-
+    """What CMake installs: named after the hash of source and headers, so that an older one is never taken."""
     source = tmp_path / "lerp.c"
     code = "void lerp(const float *a, const float *b, float *out, float t, long n, unsigned long w)"
     source.write_text(code + "{ for (long i = 0; i < n; ++i) out[i] = a[i] + t * (b[i] - a[i]); }")
     content = toolchain.compile_source(toolchain.find("c"), source.read_text(), tmp_path, "generic")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     (tmp_path / "prebuilt").mkdir()
-    (tmp_path / "prebuilt" / f"lerp-{digest}-{toolchain.machine()}.o").write_bytes(content)
+    (tmp_path / "prebuilt" / prebuilt_name(source, "cpu")).write_bytes(content)
     lerp.kernel("cpu", source=source)(lambda a, t: Launch([1], [t, a.numel()]))
 
     a, b = torch.randn(3, 4), torch.randn(3, 4)
@@ -179,6 +177,10 @@ def test_prebuilt_kernels_serve_machines_without_a_compiler(monkeypatch, tmp_pat
         (result,) = compiled(lerp, (a, b, 0.25), "cpu")(a, b)
         torch.testing.assert_close(result, lerp.meaning(a, b, 0.25))
         source.write_text(source.read_text() + "\n// edited")
+        assert "there is no compiler" in lerp.lowerings[0].refuses(call())
+        source.write_text(source.read_text().removesuffix("\n// edited"))
+        assert lerp.lowerings[0].refuses(call()) is None
+        (tmp_path / "helpers.h").write_text("// new")
         assert "there is no compiler" in lerp.lowerings[0].refuses(call())
 
 
