@@ -132,3 +132,21 @@ def batch_norm_backward_samples() -> Iterable[Sample]:
             reserve = torch.empty(0, dtype=torch.uint8)
             statistics = [channels, channels, channels, channels]
             yield [x, x, channels, *statistics, True, 1e-5, [True, True, True], reserve], {}
+
+
+@decomposes("aten.rms_norm.default")
+def rms_norm(
+    x: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight over the last dimensions, in float32 for narrower types.
+
+    torch's own decomposition multiplies x by itself and sums, which IREE makes a slow contraction of: 1.9 (float32)
+    and 5.8 times (bfloat16) as long as this.
+    """
+    import torch
+
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    value = x.to(wide)
+    mean = value.square().mean(list(range(-len(normalized_shape), 0)), keepdim=True)
+    value = value * torch.rsqrt(mean + (torch.finfo(wide).eps if eps is None else eps))
+    return (value if weight is None else value * weight.to(wide)).to(x.dtype)

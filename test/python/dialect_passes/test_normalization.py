@@ -1,4 +1,4 @@
-"""Batch norm in eval mode: every rank and float dtype, with and without weights, with moved statistics."""
+"""Batch norm in eval mode and RMSNorm: every float dtype, ranks, with and without weights, moved statistics."""
 
 import pytest
 import torch
@@ -36,3 +36,28 @@ def test_as_eager(dtype: torch.dtype) -> None:
     tolerance = {"rtol": 2e-3, "atol": 1e-5} if dtype is torch.float16 else {}
     with torch.no_grad():
         torch.testing.assert_close(executable(x), model(x), **tolerance)
+
+
+class RmsNorms(nn.Module):
+    """Over one and two dimensions, with and without weight and eps; a weight wider than its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.planes = nn.RMSNorm(6), nn.RMSNorm((5, 6), eps=0.1, elementwise_affine=False)
+        nn.init.uniform_(self.rows.weight, -2.0, 2.0)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            self.rows(x),
+            self.planes(x),
+            nn.functional.rms_norm(x * 0.25, (6,), self.rows.weight.float(), 1e-6),
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rms_norm_as_eager(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model, x = RmsNorms().eval().to(dtype), torch.randn(3, 5, 6, dtype=dtype)
+    executable = pipeline.compile(model, args=(x,))
+    with torch.no_grad():
+        torch.testing.assert_close(executable(x), model(x))
