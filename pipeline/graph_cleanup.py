@@ -24,11 +24,17 @@ _NO_VALUE = (
 )
 
 
+# torch-mlir's lowering of these crashes on a dimension counted from the end.
+_SCATTERS = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
+
+
 def clean_graph(module: GraphModule) -> None:
     """Removes checks, rewrites what the importer or the lowering gets wrong, orders the arguments."""
     for node in list(module.graph.nodes):
         if node.op == "call_function" and _packet_name(node.target) in _NO_VALUE:
             module.graph.erase_node(node)
+        elif node.op == "call_function" and _packet_name(node.target) in _SCATTERS:
+            _count_from_the_front(node)
     _fold_constant_symbols(module)
     rewrite_views(module)
     lift_complex_scalars(module)
@@ -41,6 +47,13 @@ def clean_graph(module: GraphModule) -> None:
 def _packet_name(target: Any) -> str:
     packet = getattr(target, "_overloadpacket", None)
     return str(packet) if packet is not None else ""
+
+
+def _count_from_the_front(node: Node) -> None:
+    target, dim, *rest = node.args
+    assert isinstance(target, Node) and isinstance(dim, int)
+    if dim < 0:
+        node.args = (target, dim + target.meta["val"].dim(), *rest)
 
 
 def _fold_constant_symbols(module: GraphModule) -> None:

@@ -105,6 +105,11 @@ BOOL: Family = {
     "moves": lambda x, y: (torch.cat([x, y]), torch.where(x, 1.0, 2.0), torch.arange(4.0)[x.long()[0]]),
 }
 
+SCATTER: Family = {
+    "scatter": lambda x, i: (x.scatter(-1, i, x.flip(0)), x.scatter(-2, i, 2)),
+    "scatter_add": lambda x, i: (x.scatter_add(-1, i, x), x.scatter_add(0, i, x)),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(-1, i, x.flip(1), "amax"),
+}
 RESIZE: Family = {
     "nearest": lambda x, y: (F.interpolate(x, size=(7, 9)), F.interpolate(x, scale_factor=1.5)),
     "nearest-exact": lambda x, y: [
@@ -190,3 +195,10 @@ def test_bool() -> None:
 def test_resizing() -> None:
     x = torch.arange(24.0).reshape(1, 1, 4, 6)
     check(RESIZE, x, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_scatter_over_dimensions_counted_from_the_end(dtype: torch.dtype) -> None:
+    """A gather(-1) becomes one in backward. Each row of the index is a permutation: no place is written twice."""
+    index = torch.tensor([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+    check(SCATTER, torch.arange(9).reshape(3, 3).to(dtype), index)
