@@ -6,8 +6,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-from pipeline.dialect_passes.custom_operators import checking
+from pipeline.dialect_passes.custom_operators.compiled_checks import set_compiler
 from pipeline.dialect_passes.custom_operators.declaration import CustomOp, op
+from pipeline.dialect_passes.custom_operators.errors import Unavailable
 from pipeline.dialect_passes.custom_operators.launch import Launch, f32, f64, i32, i64
 from pipeline.dialect_passes.custom_operators.lowering import Refused
 from pipeline.dialect_passes.custom_operators.sizes import ceildiv, maximum, minimum
@@ -38,7 +39,7 @@ def _compiled(
     try:
         return compile(module, args=args, target=target, lowerings=lowerings)
     except IncompatibleDeviceError as error:
-        raise checking.Unavailable(str(error)) from None
+        raise Unavailable(str(error)) from None
 
 
-checking.set_compiler(_compiled)
+set_compiler(_compiled)

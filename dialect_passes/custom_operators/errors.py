@@ -21,6 +21,10 @@ class SampleError(CustomOperatorError, TypeError):
     """A sample given to `check` does not fit the operator's arguments."""
 
 
+class Unavailable(Exception):
+    """Raised by the compiler that `check` uses for a target that this machine cannot run; the message says why."""
+
+
 class CheckError(CustomOperatorError, AssertionError):
     """`check` found that an operator's parts do not agree; `report` holds all of its rows."""
 

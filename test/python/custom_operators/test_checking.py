@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import pipeline
-from pipeline.dialect_passes.custom_operators.errors import CheckError, SampleError
+from pipeline.dialect_passes.custom_operators.errors import CheckError, SampleError, Unavailable
 from pipeline.dialect_passes.custom_operators.lowering import MEANING
 from pipeline.errors import EXIT_MISMATCH, exit_code
 
@@ -174,15 +174,15 @@ def test_what_cannot_be_compared_is_skipped_with_the_reason():
 
 
 def test_a_target_that_does_not_run_here_is_skipped_with_the_reason(monkeypatch):
-    from pipeline.dialect_passes.custom_operators import checking
+    from pipeline.dialect_passes.custom_operators import compiled_checks
 
     asked = []
 
     def compiler(module, args, target, lowerings):
         asked.append(target)
-        raise checking.Unavailable("no such device")
+        raise Unavailable("no such device")
 
-    monkeypatch.setattr(checking, "_compiler", compiler)
+    monkeypatch.setattr(compiled_checks, "_compiler", compiler)
     report = declare("checking::elsewhere").check([sample(2), sample(3)], targets=("cuda",))
     assert [(row.what, row.detail) for row in report.skipped] == [("cuda: meaning", "no such device")] * 2
     assert asked == ["cuda"]
