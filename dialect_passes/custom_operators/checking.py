@@ -13,7 +13,7 @@ from . import composition, fakes
 from .comparison import Outcome, Tolerances, compared_results, leaf, outcome, repeatable, short
 from .compiled_checks import Machine, compiled
 from .errors import CheckError, SampleError
-from .gradient_checks import finite_differences, composition_gradient
+from .gradient_checks import composition_gradient, finite_differences
 from .lowering import MEANING
 from .report import Report, Row
 from .results import map_tensors

@@ -110,26 +110,24 @@ def _tuple(this: Call) -> Value:
 
 def _sum(this: Call) -> Value:
     this.expect(1, 2, "start")
-    start = this.argument(1) if len(this.node.args) > 1 else this.keyword("start") or constant(0)
-    values = as_list(this)
-    assert isinstance(values.type, ListType)
-    if values.type.element is None:
-        return start
-    if values.type.element in (FLOAT, NUMBER):
-        start = this.context.convert(start, FLOAT, this.node)
-    return this.prelude("total", values, start)
+    start = this.argument(1) if len(this.node.args) > 1 else this.keyword("start")
+    return _folded(this, "total", start or constant(0))
 
 
 def _product(this: Call) -> Value:
     this.expect(1, 1, "start")
-    start = this.keyword("start") or constant(1)
+    return _folded(this, "product", this.keyword("start") or constant(1))
+
+
+def _folded(this: Call, prelude: str, start: Value) -> Value:
+    """All elements of a list put together by a function of the prelude."""
     values = as_list(this)
     assert isinstance(values.type, ListType)
     if values.type.element is None:
         return start
     if values.type.element in (FLOAT, NUMBER):
         start = this.context.convert(start, FLOAT, this.node)
-    return this.prelude("product", values, start)
+    return this.prelude(prelude, values, start)
 
 
 def _any_or_all(name: str) -> Callable[[Call], Value]:

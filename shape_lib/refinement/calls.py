@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from ..tensor_types import parse
-from .operations import every_operation, operations_in
+from .operations import every_operation, functions, operations_in
 from .retyping import retype
 
 
@@ -14,11 +14,7 @@ class Callees:
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._functions = {
-            ir.StringAttr(op.attributes["sym_name"]).value: op.operation
-            for op in module.body.operations
-            if op.operation.name == "func.func"
-        }
+        self._functions = functions(module)
 
     def in_order(self) -> list[ir.Operation]:
         """All functions, each behind those that it calls; of those that call each other in a circle any is first."""

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from ..abstract.program import Function, read_function
 from ..errors import LibraryTextError
+from .operations import functions
 from .stock import stock_functions
 
 KINDS = ("shape", "dtype")
@@ -30,11 +31,7 @@ class FunctionModule:
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._operations = {
-            ir.StringAttr(op.attributes["sym_name"]).value: op.operation
-            for op in module.body.operations
-            if op.operation.name == "func.func"
-        }
+        self._operations = functions(module)
         self._read: dict[str, Function] = {}
 
     @classmethod

@@ -25,6 +25,15 @@ def operations_in(outer: ir.Operation) -> Iterator[ir.Operation]:
                 yield from operations_in(op.operation)
 
 
+def functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """The functions of `module` by symbol, in order."""
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
+
+
 def operator_name(op: ir.Operation) -> str:
     """The operator as PyTorch writes it: ``aten.add.Tensor``, ``mylib.f``."""
     name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
