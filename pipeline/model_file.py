@@ -13,10 +13,13 @@ A Python file holds, at module level,
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
+import re
 import sys
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -60,15 +63,47 @@ def _split(text: str) -> tuple[Path, str | None]:
     return Path(text), None
 
 
+class _FirstAttempt(logging.Filter):
+    """Keeps the error that torch.export.load only logs before it tries older formats, such as a missing operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        while error is not None and error.__cause__ is not None:
+            error = error.__cause__
+        self.error = self.error or error
+        return False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        logger = logging.getLogger("torch.export")
+        logger.addFilter(self)
+        try:
+            yield
+        finally:
+            logger.removeFilter(self)
+
+
+def _why_unreadable(error: BaseException) -> str:
+    absent = re.search(r"failed to resolve torch\.ops\.(\w+)\.(\w+)", str(error))
+    if absent is None:
+        return f"torch.export.load cannot read it: {_first_line(error)[:300]}"
+    return (
+        f"it uses the operator {absent[1]}::{absent[2]}, which is not declared here; compile a .py file that imports "
+        "its declaration and has model = torch.export.load(...).module()"
+    )
+
+
 def _load_exported(path: Path) -> LoadedModel:
-    # torch logs the traceback of its first attempt; the error below says it in one line.
-    logging.disable(logging.WARNING)
+    attempt = _FirstAttempt()
     try:
-        program = torch.export.load(path)
+        with attempt.watched():
+            program = torch.export.load(path)
     except Exception as error:
-        raise InputError(f"{path}: torch.export.load cannot read it: {_first_line(error)}") from error
-    finally:
-        logging.disable(logging.NOTSET)
+        raise InputError(f"{path}: {_why_unreadable(attempt.error or error)}") from error
     if program.example_inputs is None:
         raise InputError(f"{path}: the ExportedProgram holds no example inputs; save it with them")
     args, kwargs = program.example_inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[s
     """Tries the operations of `module`; notes the one being tried in the file "probing"."""
     distinct: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
+    _refine(module, shape_libraries.written(folder))
     for op in _operators(module):
         with module.context:
             text = _single(op)
@@ -58,6 +60,16 @@ def probe_module(module: ir.Module, folder: Path, job: dict[str, Any]) -> dict[s
     return {"operations": operations}
 
 
+def _refine(module: ir.Module, libraries: list[str]) -> None:
+    """Fills in the types that custom operators' lowerings left open, and puts them where they are called.
+
+    Without types nothing lowers, and the user's line is that of the call.
+    """
+    ((_, passes),) = passes_between("torch", "refined", libraries)
+    with module.context, contextlib.suppress(pipelines.PassError):
+        pipelines.run(module, [pipelines.expand(passes)[0], "inline"])
+
+
 def operator_name(op: ir.Operation) -> str:
     """The operator as PyTorch writes it: ``aten.add.Tensor``."""
     name = ir.StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name
@@ -78,7 +90,9 @@ def _operators(module: ir.Module) -> Iterator[ir.Operation]:
 
 
 def _frames(op: ir.Operation) -> list[list[str]]:
-    return [list(found) for found in re.findall(r'"([^"]+)":(\d+)', str(op.location))]
+    frames = re.findall(r'"([^"]+)":(\d+)', str(op.location))
+    # "-" is the text of a custom operator's lowering.
+    return [list(frame) for frame in frames if frame[0] != "-"]
 
 
 def _single(op: ir.Operation) -> str:
