@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.dialect_passes import operators
 from pipeline.shape_lib.registry import registered
 from pipeline.shape_lib.sizes import unknown_size
 
@@ -34,9 +35,10 @@ class Entry:
 
 
 def entries() -> dict[str, Entry]:
-    """All operators that have functions, by name."""
+    """All operators that have functions beside our operators, by name: not those that a user declares elsewhere."""
     found: dict[str, Entry] = {}
-    for function in registered():
+    ours = [entry for entry in registered() if entry.function.__module__.startswith(f"{operators.__name__}.")]
+    for function in ours:
         name = full_name(function.operator)
         found.setdefault(name, Entry(name)).functions[function.kind] = function.function
     return found
