@@ -28,6 +28,7 @@ from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCO
 
 from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
+from .separate_fills import separate_fills
 
 # The names of the state that a function's last results are the new values of.
 _STATE_OUTPUTS = "pipeline.state_outputs"
@@ -43,6 +44,7 @@ def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mappi
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
+        separate_fills(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:
             _rewrite_function(function.operation, parameters, state)
