@@ -150,16 +150,9 @@ FIRST: list[tuple[Any, Any, int]] = [
 
 @pytest.mark.parametrize(("op", "samples", "number"), FIRST, ids=lambda v: getattr(v, "name", ""))
 def test_a_sample_checks(op, samples, number):
+    """The others: ``python -m pipeline.tools.check_operators``."""
     report = op.check([samples()[number]])
     assert [row for row in report.rows if row.status == "ok" and row.what.startswith("cpu: ")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("op", "samples", "number"), FIRST, ids=lambda v: getattr(v, "name", ""))
-def test_all_other_samples_check(op, samples, number):
-    rest = samples()
-    del rest[number]
-    op.check(rest)
 
 
 def double(*shape):
