@@ -82,6 +82,15 @@ def samples_of(name: str) -> list[Sample]:
     return list(_SAMPLES[name]()) if name in _SAMPLES else []
 
 
+def family_of(name: str) -> str | None:
+    """The family that has a decomposition of the operator `name` ("sort": any overload of it), or None."""
+    load_families()
+    for full, function in _DECOMPOSITIONS.items():
+        if full.split(".")[1] == name.replace(".", "_"):
+            return function.__module__.rpartition(".")[2]
+    return None
+
+
 def load_families() -> None:
     """Imports the families, which registers their decompositions and their shape and dtype functions."""
     for family in _FAMILIES:

@@ -1,0 +1,135 @@
+"""Right or wrong: what the compiled program gave against what eager PyTorch gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .tolerances import tolerance_of
+
+RIGHT = "right"
+WRONG_VALUE = "wrong value"
+WRONG_TYPE = "wrong shape or dtype"
+UNSUPPORTED = "unsupported"
+NOT_CAPTURED = "not captured"
+FAILURE = "compiler failure"
+RUNTIME = "run-time error"
+CRASH = "crash"
+HANG = "hang"
+ACCEPTED = "accepted"
+EAGER = "eager error"
+SKIPPED = "skipped"
+
+CLEAR = (UNSUPPORTED, NOT_CAPTURED)
+"""Not right, but said so in a message of ours."""
+
+SILENT = (WRONG_VALUE, WRONG_TYPE)
+
+
+class Wrong(Exception):
+    """The comparison failed. status: how."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def compare(operator: str, actual: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Compares flat results at default tolerances, or the operator's reasoned one. Raises Wrong."""
+    if len(actual) != len(expected):
+        raise Wrong(WRONG_TYPE, f"{len(actual)} results, eager gives {len(expected)}")
+    for i, (ours, eager) in enumerate(zip(actual, expected, strict=True)):
+        if isinstance(eager, torch.Tensor):
+            _compare_tensor(operator, i, ours, eager)
+        elif not _same_number(ours, eager):
+            raise Wrong(WRONG_VALUE, f"result {i}: {ours!r}, eager gives {eager!r}")
+
+
+def _compare_tensor(operator: str, i: int, ours: Any, eager: torch.Tensor) -> None:
+    eager = eager.detach().resolve_conj().resolve_neg()
+    if not isinstance(ours, torch.Tensor):
+        raise Wrong(WRONG_TYPE, f"result {i} is a {type(ours).__name__}, eager gives a tensor")
+    if ours.shape != eager.shape or ours.dtype != eager.dtype:
+        raise Wrong(
+            WRONG_TYPE,
+            f"result {i}: {list(ours.shape)} {ours.dtype}, eager gives {list(eager.shape)} {eager.dtype}",
+        )
+    try:
+        torch.testing.assert_close(
+            ours, eager, equal_nan=True, check_stride=False, **tolerance_of(operator, eager.dtype)
+        )
+    except AssertionError as error:
+        raise Wrong(WRONG_VALUE, f"result {i}: {_short(error)}; {_examples(ours, eager)}") from error
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _examples(ours: torch.Tensor, eager: torch.Tensor) -> str:
+    wrong = ~torch.isclose(ours, eager, equal_nan=True)
+    return f"ours {ours[wrong][:3].tolist()}, eager {eager[wrong][:3].tolist()}"
+
+
+def _same_number(ours: Any, eager: Any) -> bool:
+    if isinstance(ours, torch.Tensor) and ours.numel() == 1:
+        ours = ours.item()
+    if isinstance(eager, float) and isinstance(ours, (int, float)):
+        return math.isclose(ours, eager, rel_tol=1.3e-6, abs_tol=1e-5) or (
+            math.isnan(ours) and math.isnan(eager)
+        )
+    return type(ours) is type(eager) and bool(ours == eager)
+
+
+def reconstructs(operator: str) -> Callable[[Sequence[torch.Tensor]], torch.Tensor] | None:
+    """How a factorization's results make its input again; their signs and phases are free, their product is not."""
+    return _RECONSTRUCTIONS.get(operator)
+
+
+def check_factors(operator: str, factors: Sequence[torch.Tensor], given: torch.Tensor) -> None:
+    """The product of `factors` is `given`, and what must be orthonormal is. Raises Wrong."""
+    rebuild = _RECONSTRUCTIONS[operator]
+    _close(rebuild(factors), given, f"{operator}: the product of the factors")
+    for k in _ORTHONORMAL.get(operator, ()):
+        factor = factors[k].mH if k == 2 else factors[k]
+        if 0 in factor.shape[-2:] or factor.shape[-2] < factor.shape[-1]:
+            continue
+        identity = torch.eye(factor.shape[-1], dtype=factor.dtype).expand(*factor.shape[:-2], -1, -1)
+        _close(factor.mH @ factor, identity, f"{operator}: factor {k} times itself")
+
+
+def _close(ours: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
+    # Both sides carry the rounding of a product of n terms, which default tolerances do not allow for.
+    scale = 1e-4 if ours.dtype in (torch.float32, torch.complex64) else 1e-9
+    try:
+        torch.testing.assert_close(ours, wanted, rtol=scale, atol=scale * max(1.0, _largest(wanted)))
+    except AssertionError as error:
+        raise Wrong(WRONG_VALUE, f"{what}: {_short(error)}") from error
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
+
+
+def _svd(f: Sequence[torch.Tensor]) -> torch.Tensor:
+    k = f[1].shape[-1]
+    return f[0][..., :k] * f[1].unsqueeze(-2).to(f[0].dtype) @ f[2][..., :k, :]
+
+
+def _eigen(f: Sequence[torch.Tensor]) -> torch.Tensor:
+    values = f[0].to(f[1].dtype)
+    return f[1] * values.unsqueeze(-2) @ torch.linalg.inv(f[1])
+
+
+_RECONSTRUCTIONS: dict[str, Callable[[Sequence[torch.Tensor]], torch.Tensor]] = {
+    "linalg.svd": _svd,
+    "linalg.eigh": lambda f: f[1] * f[0].unsqueeze(-2).to(f[1].dtype) @ f[1].mH,
+    "linalg.eig": _eigen,
+    "linalg.qr": lambda f: f[0] @ f[1],
+    "qr": lambda f: f[0] @ f[1],
+    "linalg.lu": lambda f: f[0] @ f[1] @ f[2],
+}
+_ORTHONORMAL = {"linalg.svd": (0, 2), "linalg.eigh": (1,), "linalg.qr": (0,), "qr": (0,)}
