@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
             with contextlib.suppress(ProcessLookupError, AttributeError):
                 limit = limits.memory_bytes()
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (limit, limit))
-            code = process.wait(limits.timeout)
+            code = _wait(process, limits.timeout)
             problem = None if code == 0 else _death(code, log)
         except subprocess.TimeoutExpired:
             timed_out = True
@@ -62,6 +63,21 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     return Outcome(problem, log.read_text(errors="replace"), timed_out)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:
+    """Waits as `Popen.wait` does, which looks only every 50 ms: too seldom for children that take 200."""
+    if sys.platform == "linux":
+        handle = os.pidfd_open(process.pid)
+        try:
+            poller = select.poll()
+            poller.register(handle, select.POLLIN)
+            if not poller.poll(timeout * 1000):
+                raise subprocess.TimeoutExpired(process.args, timeout)
+        finally:
+            os.close(handle)
+        return process.wait()
+    return process.wait(timeout)
 
 
 def run_job(folder: Path, job: dict[str, Any], limits: Limits) -> dict[str, Any] | Outcome:
