@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,30 @@ class Outcome:
 
     status: str
     message: str = ""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What to compile, with which arguments, and what eager gives; again: eager for other arguments."""
+
+    program: torch.nn.Module
+    arguments: list[Any]
+    expected: list[Any]
+    again: Callable[..., Sequence[Any]]
+
+    def in_float64(self) -> Sequence[Any]:
+        """Eager's results from the same values in float64; no results where it cannot compute them so."""
+        try:
+            with quiet(), seeded():
+                return self.again(*map(_wide, self.arguments))
+        except Exception:
+            return [None] * len(self.expected)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def execute(case: Case, timeout: float) -> Record:
@@ -73,7 +97,8 @@ def _forward(case: Case, module: OperatorModule, timeout: float) -> Outcome:
             expected = list(module(*map(arrange, module.tensors)))
     except Exception as error:
         return Outcome(judge.EAGER, f"{type(error).__name__}: {error}")
-    return _judged(case, module, list(map(arrange, module.tensors)), expected, timeout)
+    run = _Run(module, list(map(arrange, module.tensors)), expected, module)
+    return _judged(case, run, timeout)
 
 
 def _backward(case: Case, module: OperatorModule, timeout: float) -> Outcome:
@@ -87,8 +112,13 @@ def _backward(case: Case, module: OperatorModule, timeout: float) -> Outcome:
     graph, cotangents = traced
     with seeded():
         expected = gradients(module, module.tensors, cotangents)
-    arguments = [*map(fresh, module.tensors), *cotangents]
-    return _judged(case, graph, arguments, expected, timeout)
+
+    def again(*values: torch.Tensor) -> list[torch.Tensor]:
+        count = len(module.tensors)
+        return gradients(module, list(values[:count]), list(values[count:]))
+
+    run = _Run(graph, [*map(fresh, module.tensors), *cotangents], expected, again)
+    return _judged(case, run, timeout)
 
 
 def _untraceable(case: Case, module: OperatorModule, error: Exception) -> Outcome:
@@ -105,31 +135,30 @@ def _untraceable(case: Case, module: OperatorModule, error: Exception) -> Outcom
     return Outcome(judge.NOT_CAPTURED, f"tracing the gradient: {message}")
 
 
-def _judged(
-    case: Case, module: torch.nn.Module, arguments: list[Any], expected: list[Any], timeout: float
-) -> Outcome:
-    built = _compiled(case, module, arguments, timeout)
+def _judged(case: Case, run: _Run, timeout: float) -> Outcome:
+    built = _compiled(case, run.program, run.arguments, timeout)
     if isinstance(built, Outcome) or built is None:
         return built or Outcome(judge.RIGHT, "compiled, not run: no device")
     try:
         with seeded():
-            actual = _flat(built(*arguments))
+            actual = _flat(built(*run.arguments))
     except RuntimeRoomError as error:
         return Outcome(judge.RUNTIME, str(error))
     try:
-        _compare(case, arguments, actual, expected)
+        _compare(case, run, actual)
     except judge.Wrong as error:
         return Outcome(error.status, str(error))
     return Outcome(judge.RIGHT)
 
 
-def _compare(case: Case, arguments: list[Any], actual: list[Any], expected: list[Any]) -> None:
+def _compare(case: Case, run: _Run, actual: list[Any]) -> None:
+    expected = run.expected
     if case.kind == "forward" and judge.reconstructs(case.operator) and len(actual) > 1:
         half = len(actual) // 2
-        judge.compare(case.operator, actual[:half], expected[:half])
-        _check_factors(case.operator, actual[half:], expected[half:], arguments[0])
+        judge.compare(case.operator, actual[:half], expected[:half], run.in_float64)
+        _check_factors(case.operator, actual[half:], expected[half:], run.arguments[0])
         return
-    judge.compare(case.operator, actual, expected)
+    judge.compare(case.operator, actual, expected, run.in_float64)
 
 
 def _check_factors(operator: str, ours: list[Any], eager: list[Any], given: torch.Tensor) -> None:

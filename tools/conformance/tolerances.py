@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -21,9 +20,9 @@ TOLERANCES: dict[str, Tolerance] = {}
 """By operator name."""
 
 
-def tolerance_of(operator: str, dtype: torch.dtype) -> dict[str, Any]:
-    """Keyword arguments for `assert_close`: none for the default."""
+def tolerance_of(operator: str, dtype: torch.dtype) -> tuple[float, float] | None:
+    """(rtol, atol), or None for the default."""
     found = TOLERANCES.get(operator)
     if found is None or dtype not in (torch.float32, torch.complex64):
-        return {}
-    return {"rtol": found.rtol, "atol": found.atol}
+        return None
+    return found.rtol, found.atol
