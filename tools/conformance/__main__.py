@@ -2,7 +2,7 @@
 
     conformance -o forward.jsonl                            # the middle sample of every operator, forward
     conformance --kind backward -o backward.jsonl
-    conformance --samples all --resume -o all.jsonl         # hours; go on after a stop with --resume
+    conformance --samples all --batch 16 --resume -o all.jsonl   # an hour; --resume goes on after a stop
     conformance --ops 'fft\\..*' --dtypes complex64 --dynamic
     conformance --target vulkan -o vulkan.jsonl
 
@@ -13,12 +13,17 @@ Exit code 0: everything is right or clearly refused; 1: something is silently wr
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import click
+from rich.progress import Progress
 
 from . import judge
 from .cases import (
@@ -35,6 +40,7 @@ from .cases import (
 )
 from .denominator import counted
 from .records import Record, read, tally
+from .workers import Job, run
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,6 +65,9 @@ from .records import Record, read, tally
 @click.option("--dynamic", is_flag=True, help="compile with every size open")
 @click.option("--target", type=click.Choice(("cpu", "vulkan", "cuda")), default="cpu", show_default=True)
 @click.option("--jobs", default=2, show_default=True)
+@click.option(
+    "--batch", default=1, show_default=True, help="samples of an operator to compile as one program"
+)
 @click.option("--timeout", default=60.0, show_default=True, help="seconds for one compiler process")
 @click.option("--resume", is_flag=True, help="leave out what OUTPUT already holds")
 @click.option(
@@ -73,6 +82,7 @@ def main(
     dynamic: bool,
     target: str,
     jobs: int,
+    batch: int,
     timeout: float,
     resume: bool,
     output: Path | None,
@@ -82,7 +92,7 @@ def main(
     skip = {record.case.key for record in done}
     template = {"kind": kind, "target": target, "layout": layout, "dynamic": dynamic}
     wanted = (case for case in _cases(ops, dtypes, _number(how_many), template) if case.key not in skip)
-    found = [*done, *_run(wanted, jobs, timeout, output, resume)]
+    found = [*done, *_run(_jobs(wanted, batch), jobs, timeout, _sink(output, resume))]
     _print_totals(found)
     bad = {
         judge.WRONG_VALUE,
@@ -146,28 +156,32 @@ def _dtypes(info: object, text: str, kind: str) -> list[str]:
     return [dtype for dtype in found if kind != "backward" or dtype in differentiable]
 
 
-def _run(
-    cases: Iterator[Case], jobs: int, timeout: float, output: Path | None, resume: bool
-) -> Iterator[Record]:
-    from rich.progress import Progress
+def _jobs(cases: Iterator[Case], batch: int) -> list[Job]:
+    """Up to `batch` cases that differ in their samples only."""
+    groups = itertools.groupby(cases, key=lambda case: replace(case, sample=0))
+    found = [list(group) for _, group in groups]
+    return [group[i : i + batch] for group in found for i in range(0, len(group), batch)]
 
-    from .workers import run
 
-    todo = list(cases)
-    sink = output.open("a" if resume else "w", buffering=1) if output else None
-    with Progress(disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("samples", total=len(todo))
+def _sink(output: Path | None, resume: bool) -> IO[str]:
+    return (output or Path(os.devnull)).open("a" if resume else "w", buffering=1)
+
+
+def _run(todo: list[Job], jobs: int, timeout: float, sink: IO[str]) -> Iterator[Record]:
+    with Progress(disable=not sys.stderr.isatty()) as progress, sink:
+        task = progress.add_task("samples", total=sum(map(len, todo)))
         for record in run(todo, jobs, timeout):
             progress.advance(task)
-            if sink:
-                sink.write(record.to_json() + "\n")
+            sink.write(record.to_json() + "\n")
             if record.status not in (judge.RIGHT, judge.SKIPPED, judge.EAGER):
-                print(
-                    f"{record.case.operator} {record.case.dtype} #{record.case.sample}: {record.status}: "
-                    f"{record.message.splitlines()[-1][:200] if record.message else ''}",
-                    flush=True,
-                )
+                print(_line(record), flush=True)
             yield record
+
+
+def _line(record: Record) -> str:
+    case = record.case
+    last = record.message.splitlines()[-1].strip()[:200] if record.message else ""
+    return f"{case.operator} {case.dtype} #{case.sample}: {record.status}: {last}"
 
 
 def _print_totals(found: list[Record]) -> None:

@@ -1,10 +1,9 @@
-"""One case from start to end: eager, compile, run, compare."""
+"""Cases from start to end: compile, run, compare. Several may share one program, which saves most of the time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,149 +15,125 @@ from pipeline.runtime import Executable
 from pipeline.runtime.errors import RuntimeRoomError
 
 from . import judge
-from .cases import Case, operators, quiet, samples, seeded
-from .programs import OperatorModule, fresh, gradient_program, gradients, strided
+from .cases import Case, quiet, seeded
 from .records import Record
-
-_LARGEST = 1_000_000
-"""Elements; larger samples take minutes and show nothing new."""
+from .runs import Outcome, Run, prepare
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A case's end. status: one of `judge`'s."""
+def execute(cases: Sequence[Case], timeout: float) -> list[Record]:
+    """The records of `cases`, which differ in their samples only. timeout: seconds for one compiler process.
 
-    status: str
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What to compile, with which arguments, and what eager gives; again: eager for other arguments."""
-
-    program: torch.nn.Module
-    arguments: list[Any]
-    expected: list[Any]
-    again: Callable[..., Sequence[Any]]
-
-    def in_float64(self) -> Sequence[Any]:
-        """Eager's results from the same values in float64; no results where it cannot compute them so."""
-        try:
-            with quiet(), seeded():
-                return self.again(*map(_wide, self.arguments))
-        except Exception:
-            return [None] * len(self.expected)
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def execute(case: Case, timeout: float) -> Record:
-    """Runs `case`. timeout: seconds that one compiler process may take. Raises nothing."""
+    They are compiled as one program. If that fails, its halves are; a case that differs from eager is judged
+    again alone. Raises nothing.
+    """
     start = time.perf_counter()
     with quiet():
-        try:
-            outcome = _execute(case, timeout)
-        except Exception as error:
-            outcome = Outcome(judge.FAILURE, f"the runner: {type(error).__name__}: {error}")
-    return Record(case, outcome.status, outcome.message[:2000], time.perf_counter() - start)
+        prepared = [_guarded(case) for case in cases]
+        runs = [item for item in prepared if isinstance(item, Run)]
+        found = dict(_judge_together(runs, timeout))
+    seconds = (time.perf_counter() - start) / len(cases)
+    outcomes = [item if isinstance(item, Outcome) else found[item.case] for item in prepared]
+    return [
+        Record(case, outcome.status, outcome.message[:2000], seconds)
+        for case, outcome in zip(cases, outcomes, strict=True)
+    ]
 
 
-def _execute(case: Case, timeout: float) -> Outcome:
+def _guarded(case: Case) -> Run | Outcome:
     try:
-        sample = samples(case.operator, case.dtype, case.kind)[case.sample]
+        return prepare(case)
     except Exception as error:
-        return Outcome(judge.EAGER, f"the samples: {type(error).__name__}: {error}")
-    if case.kind == "errors":
-        return _refused(case, sample, timeout)
-    factors = case.kind == "forward" and judge.reconstructs(case.operator) is not None
-    module = OperatorModule(operators()[case.operator].op, sample, raw=factors)
-    reason = _unfit(module)
-    if reason:
-        return Outcome(judge.SKIPPED, reason)
-    return (_backward if case.kind == "backward" else _forward)(case, module, timeout)
+        return Outcome(judge.FAILURE, f"the runner: {type(error).__name__}: {error}")
 
 
-def _unfit(module: OperatorModule) -> str | None:
-    if any(tensor.layout is not torch.strided for tensor in module.tensors):
-        return "the sample is sparse"
-    if sum(tensor.numel() for tensor in module.tensors) > _LARGEST:
-        return f"the sample has more than {_LARGEST} elements"
-    return None
+def _judge_together(runs: list[Run], timeout: float) -> list[tuple[Case, Outcome]]:
+    if not runs:
+        return []
+    if len(runs) == 1 or isinstance(runs[0].expected, str):
+        return [(run.case, _judge_alone(run, timeout)) for run in runs]
+    results = _run_together(runs, timeout)
+    if results is None:
+        middle = len(runs) // 2
+        return _judge_together(runs[:middle], timeout) + _judge_together(runs[middle:], timeout)
+    found = []
+    for run, actual in zip(runs, results, strict=True):
+        outcome = _compared(run, actual)
+        right = outcome.status == judge.RIGHT
+        found.append((run.case, outcome if right else _judge_alone(run, timeout)))
+    return found
 
 
-def _forward(case: Case, module: OperatorModule, timeout: float) -> Outcome:
-    arrange = strided if case.layout == "strided" else fresh
-    try:
-        with seeded(), torch.no_grad():
-            expected = list(module(*map(arrange, module.tensors)))
-    except Exception as error:
-        return Outcome(judge.EAGER, f"{type(error).__name__}: {error}")
-    run = _Run(module, list(map(arrange, module.tensors)), expected, module)
-    return _judged(case, run, timeout)
+class _Together(torch.nn.Module):
+    """Several programs over all their arguments, one after the other."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__()
+        self._programs = torch.nn.ModuleList([run.program for run in runs])
+        self._counts = [len(run.arguments) for run in runs]
+
+    def forward(self, *arguments: torch.Tensor) -> tuple[tuple[Any, ...], ...]:
+        """The results of each."""
+        results, start = [], 0
+        for program, count in zip(self._programs, self._counts, strict=True):
+            results.append(tuple(program(*arguments[start : start + count])))
+            start += count
+        return tuple(results)
 
 
-def _backward(case: Case, module: OperatorModule, timeout: float) -> Outcome:
+def _run_together(runs: list[Run], timeout: float) -> list[list[Any]] | None:
+    """Flat results of each, or None if the whole does not compile or run."""
+    arguments = [argument for run in runs for argument in run.arguments]
+    built = _compiled(runs[0].case, _Together(runs), arguments, timeout, graph=False)
+    if isinstance(built, Outcome):
+        return None
+    if built is None:
+        return [list(run.expected) for run in runs]
     try:
         with seeded():
-            traced = gradient_program(module, module.tensors)
-    except Exception as error:
-        return _untraceable(case, module, error)
-    if traced is None:
-        return Outcome(judge.SKIPPED, "no result depends on a differentiable argument")
-    graph, cotangents = traced
-    with seeded():
-        expected = gradients(module, module.tensors, cotangents)
-
-    def again(*values: torch.Tensor) -> list[torch.Tensor]:
-        count = len(module.tensors)
-        return gradients(module, list(values[:count]), list(values[count:]))
-
-    run = _Run(graph, [*map(fresh, module.tensors), *cotangents], expected, again)
-    return _judged(case, run, timeout)
+            return [_flat(result) for result in built(*arguments)]
+    except RuntimeRoomError:
+        return None
 
 
-def _untraceable(case: Case, module: OperatorModule, error: Exception) -> Outcome:
-    """Whether eager can differentiate this at all."""
-    message = f"{type(error).__name__}: {error}"
+def _judge_alone(run: Run, timeout: float) -> Outcome:
     try:
-        with seeded(), torch.enable_grad():
-            leaves = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in module.tensors]
-            results = [r for r in module(*leaves) if isinstance(r, torch.Tensor) and r.requires_grad]
-            sources = [leaf for leaf in leaves if leaf.requires_grad]
-            torch.autograd.grad(results, sources, [torch.ones_like(r) for r in results], allow_unused=True)
-    except Exception:
-        return Outcome(judge.EAGER, message)
-    return Outcome(judge.NOT_CAPTURED, f"tracing the gradient: {message}")
+        return _refusal(run, timeout) if isinstance(run.expected, str) else _result(run, timeout)
+    except Exception as error:
+        return Outcome(judge.FAILURE, f"the runner: {type(error).__name__}: {error}")
 
 
-def _judged(case: Case, run: _Run, timeout: float) -> Outcome:
-    built = _compiled(case, run.program, run.arguments, timeout)
-    if isinstance(built, Outcome) or built is None:
-        return built or Outcome(judge.RIGHT, "compiled, not run: no device")
+def _result(run: Run, timeout: float) -> Outcome:
+    built = _compiled(
+        run.case, run.program, run.arguments, timeout, graph=isinstance(run.program, torch.fx.GraphModule)
+    )
+    if isinstance(built, Outcome):
+        return built
+    if built is None:
+        return Outcome(judge.RIGHT, "compiled, not run: no device")
     try:
         with seeded():
             actual = _flat(built(*run.arguments))
     except RuntimeRoomError as error:
         return Outcome(judge.RUNTIME, str(error))
+    return _compared(run, actual)
+
+
+def _compared(run: Run, actual: list[Any]) -> Outcome:
     try:
-        _compare(case, run, actual)
+        _compare(run, actual)
     except judge.Wrong as error:
         return Outcome(error.status, str(error))
     return Outcome(judge.RIGHT)
 
 
-def _compare(case: Case, run: _Run, actual: list[Any]) -> None:
-    expected = run.expected
-    if case.kind == "forward" and judge.reconstructs(case.operator) and len(actual) > 1:
+def _compare(run: Run, actual: list[Any]) -> None:
+    operator, expected = run.case.operator, list(run.expected)
+    if run.case.kind == "forward" and judge.reconstructs(operator) and len(actual) > 1:
         half = len(actual) // 2
-        judge.compare(case.operator, actual[:half], expected[:half], run.in_float64)
-        _check_factors(case.operator, actual[half:], expected[half:], run.arguments[0])
+        judge.compare(operator, actual[:half], expected[:half], run.in_float64)
+        _check_factors(operator, actual[half:], expected[half:], run.arguments[0])
         return
-    judge.compare(case.operator, actual, expected, run.in_float64)
+    judge.compare(operator, actual, expected, run.in_float64)
 
 
 def _check_factors(operator: str, ours: list[Any], eager: list[Any], given: torch.Tensor) -> None:
@@ -170,14 +145,28 @@ def _check_factors(operator: str, ours: list[Any], eager: list[Any], given: torc
     judge.check_factors(operator, ours, given)
 
 
+def _refusal(run: Run, timeout: float) -> Outcome:
+    """What eager refuses is right when it is refused, at compile time or when run."""
+    built = _compiled(run.case, run.program, run.arguments, timeout, graph=False)
+    if isinstance(built, Outcome):
+        return Outcome(judge.RIGHT, built.message) if built.status in judge.CLEAR else built
+    try:
+        if built is not None:
+            built(*run.arguments)
+    except RuntimeRoomError as error:
+        return Outcome(judge.RIGHT, str(error))
+    return Outcome(judge.ACCEPTED, f"eager raises {run.expected}")
+
+
 def _compiled(
-    case: Case, module: torch.nn.Module, arguments: list[Any], timeout: float
+    case: Case, module: torch.nn.Module, arguments: list[Any], timeout: float, *, graph: bool
 ) -> Executable | Outcome | None:
-    """The loaded program; None where it compiled for a device that is not here."""
-    dynamic = [_all_dynamic(argument) for argument in arguments] if case.dynamic else None
+    """The loaded program; None where it compiled for a device that is not here. graph: `module` is a traced one."""
+    dynamic: Any = tuple(map(_all_dynamic, arguments)) if case.dynamic else None
     try:
         settings = api.compile_options(case.target, timeout=timeout)
-        entries = api.entry_specs(tuple(arguments), None, _shapes(dynamic, module), None)
+        shapes = dynamic if graph or dynamic is None else (dynamic,)
+        entries = api.entry_specs(tuple(arguments), None, shapes, None)
         artifact = compile_program(api.capture_checked(module, entries, settings), settings)
         return None if case.target == "cuda" else Executable(artifact)
     except UnsupportedError as error:
@@ -187,10 +176,6 @@ def _compiled(
     except InternalError as error:
         slow = "longer than the time limit" in str(error) or "did not end" in str(error)
         return Outcome(judge.HANG if slow else judge.FAILURE, str(error))
-
-
-def _shapes(dynamic: list[Any] | None, module: torch.nn.Module) -> Any:
-    return (tuple(dynamic),) if dynamic is not None and isinstance(module, OperatorModule) else dynamic
 
 
 def _all_dynamic(value: Any) -> Any:
@@ -205,30 +190,3 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [leaf for item in value for leaf in _flat(item)]
     return [value]
-
-
-def _refused(case: Case, sample: Any, timeout: float) -> Outcome:
-    """An error input: whatever eager refuses must not compile and run."""
-    module = OperatorModule(operators()[case.operator].op, sample)
-    if _unfit(module):
-        return Outcome(judge.SKIPPED, "sparse or large")
-    try:
-        with seeded(), torch.no_grad():
-            module(*map(fresh, module.tensors))
-    except Exception as error:
-        return _compiles(case, module, timeout, f"{type(error).__name__}: {error}")
-    return Outcome(judge.SKIPPED, "eager takes it")
-
-
-def _compiles(case: Case, module: OperatorModule, timeout: float, eager: str) -> Outcome:
-    arguments: Sequence[Any] = [fresh(tensor) for tensor in module.tensors]
-    built = _compiled(case, module, list(arguments), timeout)
-    if isinstance(built, Outcome):
-        clear = built.status in judge.CLEAR
-        return Outcome(judge.RIGHT, built.message) if clear else built
-    try:
-        if built is not None:
-            built(*arguments)
-    except RuntimeRoomError as error:
-        return Outcome(judge.RIGHT, str(error))
-    return Outcome(judge.ACCEPTED, f"eager raises {eager}")

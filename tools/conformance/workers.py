@@ -6,7 +6,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -15,7 +16,10 @@ from . import judge
 from .cases import Case
 from .records import Record
 
-_CASES_PER_PROCESS = 150
+Job = Sequence[Case]
+"""Cases that may share a program."""
+
+_JOBS_PER_PROCESS = 150
 """Then a fresh one: torch's tracing keeps memory."""
 
 _fork: Any = multiprocessing.get_context("fork")
@@ -25,13 +29,14 @@ _fork: Any = multiprocessing.get_context("fork")
 class _Worker:
     process: Any
     pipe: Connection
-    case: Case | None = None
+    job: Job = ()
     started: float = 0.0
     done: int = 0
 
-    def give(self, case: Case) -> None:
-        self.case, self.started = case, time.monotonic()
-        self.pipe.send(case)
+    def give(self, job: Job) -> None:
+        self.job, self.started = job, time.monotonic()
+        self.done += 1
+        self.pipe.send(job)
 
     def stop(self) -> None:
         self.process.kill()
@@ -39,36 +44,77 @@ class _Worker:
         self.pipe.close()
 
 
-def run(cases: Iterable[Case], jobs: int, timeout: float) -> Iterator[Record]:
-    """Records in the order they end. timeout: seconds for one compiler process; a case gets three times that."""
-    waiting = iter(cases)
-    workers: list[_Worker] = []
+def run(jobs: Iterable[Job], processes: int, timeout: float) -> Iterator[Record]:
+    """Records in the order they end. timeout: seconds for one compiler process; a job gets three times that.
+
+    A job of several cases that crashes or hangs is done again, case by case.
+    """
+    pool = _Pool(jobs, processes, timeout)
     try:
-        while True:
-            _fill(workers, waiting, jobs, timeout)
-            if not workers:
-                return
-            yield from _collect(workers, 3 * timeout)
+        while pool.fill():
+            yield from pool.collect()
     finally:
-        for worker in workers:
-            worker.stop()
+        pool.stop()
 
 
-def _fill(workers: list[_Worker], waiting: Iterator[Case], jobs: int, timeout: float) -> None:
-    """Gives every idle worker a case; starts workers up to `jobs`, stops those that are not needed."""
-    for worker in [worker for worker in workers if worker.case is None]:
-        case = next(waiting, None) if worker.done < _CASES_PER_PROCESS else None
-        if case is None:
-            worker.stop()
-            workers.remove(worker)
-        else:
-            worker.give(case)
-    while len(workers) < jobs:
-        case = next(waiting, None)
-        if case is None:
+class _Pool:
+    def __init__(self, jobs: Iterable[Job], processes: int, timeout: float) -> None:
+        self._waiting = iter(jobs)
+        self._again: deque[Job] = deque()
+        self._processes = processes
+        self._timeout = timeout
+        self._workers: list[_Worker] = []
+
+    def fill(self) -> bool:
+        """Gives idle workers a job, starting and replacing workers as needed; whether any is at work."""
+        for worker in [worker for worker in self._workers if not worker.job]:
+            job = self._next() if worker.done < _JOBS_PER_PROCESS else ()
+            if job:
+                worker.give(job)
+            else:
+                worker.stop()
+                self._workers.remove(worker)
+        while len(self._workers) < self._processes and (job := self._next()):
+            self._workers.append(_start(self._timeout))
+            self._workers[-1].give(job)
+        return bool(self._workers)
+
+    def _next(self) -> Job:
+        return self._again.popleft() if self._again else next(self._waiting, ())
+
+    def collect(self) -> Iterator[Record]:
+        """Waits for results, deaths and time limits."""
+        ready = wait([worker.pipe for worker in self._workers], timeout=1.0)
+        for worker in list(self._workers):
+            if worker.pipe in ready:
+                yield from self._received(worker)
+            elif time.monotonic() - worker.started > 3 * self._timeout:
+                yield from self._lost(worker, judge.HANG, f"no end after {3 * self._timeout:g} s")
+
+    def _received(self, worker: _Worker) -> Iterator[Record]:
+        try:
+            records = worker.pipe.recv()
+        except EOFError:
+            worker.process.join()
+            code = worker.process.exitcode
+            name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+            yield from self._lost(worker, judge.CRASH, f"the process that ran the program ended: {name}")
             return
-        workers.append(_start(timeout))
-        workers[-1].give(case)
+        worker.job = ()
+        yield from records
+
+    def _lost(self, worker: _Worker, status: str, message: str) -> Iterator[Record]:
+        self._workers.remove(worker)
+        worker.stop()
+        if len(worker.job) > 1:
+            self._again.extend((case,) for case in worker.job)
+            return
+        yield Record(worker.job[0], status, message, time.monotonic() - worker.started)
+
+    def stop(self) -> None:
+        """Ends what is still running."""
+        for worker in self._workers:
+            worker.stop()
 
 
 def _start(timeout: float) -> _Worker:
@@ -91,36 +137,3 @@ def _serve(pipe: Connection, timeout: float) -> None:
         os.dup2(sink.fileno(), 2)
     while True:
         pipe.send(execute(pipe.recv(), timeout))
-
-
-def _collect(workers: list[_Worker], limit: float) -> Iterator[Record]:
-    """Waits for results, deaths and time limits."""
-    ready = wait([worker.pipe for worker in workers], timeout=1.0)
-    for worker in list(workers):
-        record = _ended(worker, worker.pipe in ready, limit)
-        if record is None:
-            continue
-        if record.status in (judge.CRASH, judge.HANG) and not worker.process.is_alive():
-            workers.remove(worker)
-        worker.case, worker.done = None, worker.done + 1
-        yield record
-
-
-def _ended(worker: _Worker, ready: bool, limit: float) -> Record | None:
-    assert worker.case is not None
-    seconds = time.monotonic() - worker.started
-    if ready:
-        try:
-            return worker.pipe.recv()
-        except EOFError:
-            worker.process.join()
-            code = worker.process.exitcode
-            name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            worker.pipe.close()
-            return Record(
-                worker.case, judge.CRASH, f"the process that ran the program ended: {name}", seconds
-            )
-    if seconds > limit:
-        worker.stop()
-        return Record(worker.case, judge.HANG, f"no end after {limit:g} s", seconds)
-    return None
