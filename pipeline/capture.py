@@ -131,11 +131,9 @@ def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec
     with spec.as_forward(model, name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spec.check(model)
-        kwargs = spec.ordered_kwargs(model)
+        args, kwargs = spec.arguments(model)
         try:
-            ep = torch.export.export(
-                model, spec.args, kwargs, dynamic_shapes=spec.dynamic_shapes, strict=False
-            )
+            ep = torch.export.export(model, args, kwargs, dynamic_shapes=spec.dynamic_shapes, strict=False)
         except CustomOperatorError:
             raise
         except Exception as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .errors import InputError
 
@@ -77,6 +78,16 @@ class EntrySpec:
         """The keyword arguments in the method's own order, so that callers may also pass them by position."""
         order = {parameter.name: i for i, parameter in enumerate(self.parameters(model))}
         return dict(sorted(self.kwargs.items(), key=lambda item: order.get(item[0], len(order))))
+
+    def arguments(self, model: torch.nn.Module) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to trace with: a tensor that is there twice is two, or torch.export takes them for one."""
+        given = (self.args, self.ordered_kwargs(model))
+        tensors = [id(leaf) for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        if len(tensors) == len(set(tensors)):
+            return given
+        return tree_map_only(
+            torch.Tensor, lambda x: x.detach().clone().requires_grad_(x.requires_grad), given
+        )
 
     def check(self, model: torch.nn.Module) -> None:
         """Raises InputError when the arguments do not fit the method's signature."""

@@ -234,3 +234,17 @@ def test_state_that_shares_memory_is_refused():
         pipeline.UnsupportedError, match="updates 'whole' or 'part' in place and they share memory"
     ):
         pipeline.compile(SharedMemory(), args=(torch.ones(4),))
+
+
+class Difference(nn.Module):
+    """Takes each argument once."""
+
+    def forward(self, x, y):
+        return x.sin() - y
+
+
+def test_the_same_example_tensor_twice():
+    """torch.export takes the two for one, and a program would be wrong for all other arguments."""
+    x = torch.ones(3)
+    graph = capture(Difference(), {"main": EntrySpec((x, x))}).entries["main"].module
+    torch.testing.assert_close(graph(x, x + 1)[0], x.sin() - (x + 1))
