@@ -1,4 +1,4 @@
-"""Grouped transposed convolutions, which torch-mlir does not lower, and those over one dimension, which are slow."""
+"""Transposed convolutions, of which torch-mlir does not lower all, and those over one dimension, which are slow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pipeline.shape_lib.helpers.promotion import same
 from pipeline.shape_lib.registry import dtype_function, shape_function
 
 from .registry import decomposes
+from .windows import spread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,12 +41,12 @@ def convolution(
             x, weight, bias, strides, pads, dilation, False, zeros, groups
         )
         return result.squeeze(2)
-    if not transposed or groups == 1:
+    if not transposed:
         return NotImplemented
     rank = len(stride)
     kernel = weight.shape[2:]
     for axis in range(rank):
-        x = _spread(x, 2 + axis, stride[axis])
+        x = spread(x, 2 + axis, stride[axis])
     pads: list[int] = []
     for axis in reversed(range(rank)):
         reach = dilation[axis] * (kernel[axis] - 1) - padding[axis]
@@ -57,18 +58,6 @@ def convolution(
     weight = weight.reshape(groups * outputs, inputs, *kernel).flip(list(range(2, 2 + rank)))
     ones, zeros = [1] * rank, [0] * rank
     return torch.ops.aten.convolution.default(x, weight, bias, ones, zeros, dilation, False, zeros, groups)
-
-
-def _spread(x: Tensor, axis: int, stride: int) -> Tensor:
-    """`stride` - 1 zeros between neighbours along `axis`."""
-    import torch
-
-    if stride == 1:
-        return x
-    size = x.shape[axis]
-    pads = [0, 0] * (x.dim() - 1 - axis) + [0, stride - 1]
-    spread = torch.ops.aten.constant_pad_nd.default(x.unsqueeze(axis + 1), pads, 0)
-    return spread.flatten(axis, axis + 1).narrow(axis, 0, (size - 1) * stride + 1)
 
 
 # torch-mlir's own shape function does not know that one stride or padding may stand for all dimensions.

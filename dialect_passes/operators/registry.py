@@ -8,8 +8,10 @@ from typing import Any
 
 _FAMILIES = (
     "attention",
+    "average_pooling",
     "complex",
     "convolution",
+    "convolution_backward",
     "creation",
     "distance",
     "division",
@@ -19,6 +21,7 @@ _FAMILIES = (
     "indexing",
     "linalg",
     "losses",
+    "max_pooling",
     "normalization",
     "ordering",
     "padding",
