@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.shape_lib.helpers.pooling import pooled_size
@@ -11,6 +12,7 @@ from .registry import decomposes
 from .windows import adaptive_bounds, adaptive_sum, along, padded, per_dimension, spread, strided
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -129,7 +131,7 @@ def _adaptive_avg_pool_backward(spatial: int, grad: Tensor, x: Tensor) -> Tensor
     return shares.to(x.dtype)
 
 
-def _adaptive_divisor(x: Tensor, sizes: list[int], counts: list[int]) -> Tensor:
+def _adaptive_divisor(x: Tensor, sizes: Sequence[int], counts: Sequence[int]) -> Tensor:
     result: Tensor | None = None
     for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
         first, end = adaptive_bounds(size, count, x)
@@ -147,7 +149,7 @@ for _spatial in (2, 3):
     )
 
 
-def _wide(x: Tensor) -> object:
+def _wide(x: Tensor) -> torch.dtype:
     import torch
 
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype

@@ -1,10 +1,14 @@
-"""The gradients of convolutions, as convolutions."""
+"""The gradients of convolutions."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .registry import decomposes
+from .windows import padded, strided
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,27 +83,67 @@ def _input_gradient(
 def _weight_gradient(
     dense: Tensor,
     spread: Tensor,
-    kernel: list[int],
+    kernel: Sequence[int],
     stride: list[int],
     padding: list[int],
     dilation: list[int],
     groups: int,
 ) -> Tensor:
-    """`dense` convolved with `spread`: what was a stride is a dilation, what was a batch is summed over."""
+    """For each element of the kernel a matmul of `spread` with the elements of `dense` that it met.
+
+    As a convolution of `dense` with `spread` it would take two to fifty times as long.
+    """
     import torch
 
-    count, channels, sizes = dense.shape[0], dense.shape[1] // groups, dense.shape[2:]
-    # [batch, groups * channels, ...] -> [channels, groups * batch, ...]
-    dense = dense.reshape(count, groups, channels, *sizes).transpose(0, 2)
-    dense = dense.reshape(channels, groups * count, *sizes)
-    zeros = [0] * len(stride)
-    result = torch.ops.aten.convolution.default(
-        dense, spread.transpose(0, 1), None, dilation, padding, stride, False, zeros, groups
-    )
-    return _cropped(result, kernel).transpose(0, 1)
+    dtype = spread.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        dense, spread = dense.float(), spread.float()
+    for axis, pad in enumerate(padding):
+        dense = padded(dense, 2 + axis, pad, pad, 0) if pad else dense
+    count, counts = dense.shape[0], spread.shape[2:]
+    columns = _pieces if math.prod(kernel) <= _PIECES else _gathered
+    rows = spread.reshape(count, groups, spread.shape[1] // groups, -1)
+    products = [
+        torch.matmul(rows, column.reshape(count, groups, -1, rows.shape[-1]).transpose(-2, -1)).sum(0)
+        for column in columns(dense, kernel, stride, dilation, counts)
+    ]
+    shape = [spread.shape[1], dense.shape[1] // groups, *kernel]
+    return torch.stack(products, -1).reshape(shape).to(dtype)
 
 
-def _cropped(x: Tensor, sizes: list[int]) -> Tensor:
+# From this number of kernel elements on, one gather and one matmul take less time to compile.
+_PIECES = 32
+
+
+def _pieces(
+    dense: Tensor, kernel: Sequence[int], stride: list[int], dilation: list[int], counts: Sequence[int]
+) -> Iterator[Tensor]:
+    """What each element of the kernel meets."""
+    for offsets in itertools.product(*map(range, kernel)):
+        piece = dense
+        for axis, offset in enumerate(offsets):
+            piece = strided(piece, 2 + axis, offset * dilation[axis], counts[axis], stride[axis])
+        yield piece
+
+
+def _gathered(
+    dense: Tensor, kernel: Sequence[int], stride: list[int], dilation: list[int], counts: Sequence[int]
+) -> Iterator[Tensor]:
+    """The same in one tensor: [batch, channels, kernel..., counts...]."""
+    import torch
+
+    rank = len(kernel)
+    for axis in range(rank):
+        dim = 2 + 2 * axis
+        offsets = torch.arange(kernel[axis], device=dense.device) * dilation[axis]
+        places = offsets.unsqueeze(1) + torch.arange(counts[axis], device=dense.device) * stride[axis]
+        shape = [*dense.shape[:dim], kernel[axis], counts[axis], *dense.shape[dim + 1 :]]
+        dense = dense.index_select(dim, places.reshape(-1)).reshape(shape)
+    order = [0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)]
+    yield dense.permute(order)
+
+
+def _cropped(x: Tensor, sizes: Sequence[int]) -> Tensor:
     for axis, size in enumerate(sizes):
         x = x.narrow(2 + axis, 0, size)
     return x

@@ -52,7 +52,10 @@ def _pool(
     behind = pad + step - 1 if ceil_mode else pad
     values = padded(values, dim, pad, behind, _lowest(values))
     places = padded(places, dim, pad, behind, -1)
-    pieces = (tuple(strided(x, dim, k * gap, count, step) for x in (values, places)) for k in range(kernel))
+    pieces = (
+        (strided(values, dim, k * gap, count, step), strided(places, dim, k * gap, count, step))
+        for k in range(kernel)
+    )
     return _first_maximum(next(pieces), pieces)
 
 
