@@ -11,33 +11,35 @@ After:   %r = torch.aten.le.Tensor %x, %x : ...
 from __future__ import annotations
 
 from torch_mlir import ir
+from torch_mlir.dialects import torch
 
-_EQUAL = ("torch.aten.eq.Tensor", "torch.aten.ne.Tensor")
-
-
-def run(module: ir.Module) -> None:
-    """Rewrites every function of `module` in place."""
-    for function in module.body.operations:
-        for block in function.regions[0].blocks:
-            for op in list(block.operations):
-                if _compares_with_itself(op.operation):
-                    _rewrite(op.operation)
+from .patterns import Rewriter, pattern, rewrite_once
+from .torch_ops import dtype
 
 
-def _compares_with_itself(op: ir.Operation) -> bool:
-    return op.name in _EQUAL and op.operands[0] == op.operands[1] and _is_float(op.operands[0].type)
+def run(module: ir.Module) -> int:
+    """Changes `module` in place. Returns how many comparisons it rewrote."""
+    return rewrite_once(module, [equal, unequal])
 
 
-def _is_float(type_: ir.Type) -> bool:
-    element = str(type_).rstrip(">").rpartition(",")[2]
-    return element.startswith(("f", "bf", "complex"))
+@pattern
+def equal(op: torch.AtenEqTensorOp, make: Rewriter) -> ir.Value | None:
+    """``x == x`` as ``x <= x``."""
+    return _ordered(op, make) if _compares_with_itself(op) else None
 
 
-def _rewrite(op: ir.Operation) -> None:
-    result = op.results[0].type
-    with ir.InsertionPoint(op), op.location:
-        ordered = ir.Operation.create("torch.aten.le.Tensor", [result], list(op.operands))
-        if op.name == "torch.aten.ne.Tensor":
-            ordered = ir.Operation.create("torch.aten.logical_not", [result], [ordered.result])
-    op.results[0].replace_all_uses_with(ordered.result)
-    op.erase()
+@pattern
+def unequal(op: torch.AtenNeTensorOp, make: Rewriter) -> ir.Value | None:
+    """``x != x`` as the negation of ``x <= x``."""
+    if not _compares_with_itself(op):
+        return None
+    return make("aten.logical_not", _ordered(op, make), result=op.result.type)
+
+
+def _compares_with_itself(op: torch.AtenEqTensorOp | torch.AtenNeTensorOp) -> bool:
+    element = dtype(op.self_) or ""
+    return op.self_ == op.other and element.startswith(("float", "bfloat", "complex"))
+
+
+def _ordered(op: torch.AtenEqTensorOp | torch.AtenNeTensorOp, make: Rewriter) -> ir.Value:
+    return make("aten.le.Tensor", op.self_, op.self_, result=op.result.type)
