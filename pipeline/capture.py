@@ -26,6 +26,7 @@ from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.runtime import dtypes
 from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
+from .control_flow import graphs
 from .custom_calls import CustomCalls, CustomLowerings
 from .dimensions import DimensionNames, dimension_labels, tensor_spec
 from .draws import lift_draws
@@ -92,8 +93,9 @@ class _Exported:
             try:
                 early, late = split_table(table)
                 self.ep = self.ep.run_decompositions(early)
-                calls.lower(self.ep.graph_module)
-                decompose_late(self.ep.graph_module, late, early)
+                for module in list(graphs(self.ep.graph_module)):
+                    calls.lower(module)
+                    decompose_late(module, late, early)
             except (InputError, UnsupportedError, CustomOperatorError):
                 raise
             except Exception as error:

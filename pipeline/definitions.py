@@ -7,6 +7,7 @@ lowering in the Torch dialect is defined at once, and inlined by the next stage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from torch_mlir import ir
 
@@ -33,6 +34,22 @@ class Definitions:
         attributes = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
         call = ir.Operation.create("func.call", found, list(operands), attributes, loc=loc)
         return [_cast(value, type_, loc) for value, type_ in zip(call.results, results, strict=True)]
+
+    def declared_call(
+        self,
+        symbol: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute],
+        loc: ir.Location,
+    ) -> list[ir.Value]:
+        """A call of a function that is only declared, with what defines it later in `attributes`."""
+        with ir.InsertionPoint(self._module.body), ir.Location.unknown():
+            _declare(
+                symbol, ir.FunctionType.get([value.type for value in operands], list(results)), attributes
+            )
+        callee = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
+        return list(ir.Operation.create("func.call", list(results), list(operands), callee, loc=loc).results)
 
     def _add(self, definition: Definition, wanted: ir.FunctionType) -> ir.FunctionType:
         with ir.InsertionPoint(self._module.body), ir.Location.unknown():
@@ -66,8 +83,11 @@ def _name(function: ir.Operation) -> str:
     return ir.StringAttr(function.attributes["sym_name"]).value
 
 
-def _declare(symbol: str, type_: ir.FunctionType) -> None:
+def _declare(
+    symbol: str, type_: ir.FunctionType, more: Mapping[str, ir.Attribute] = MappingProxyType({})
+) -> None:
     attributes = {
+        **more,
         "sym_name": ir.StringAttr.get(symbol),
         "function_type": ir.TypeAttr.get(type_),
         "sym_visibility": ir.StringAttr.get("private"),

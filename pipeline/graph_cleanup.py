@@ -9,6 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .complex_scalars import lift_complex_scalars
+from .control_flow import graphs
 from .narrow_integers import widen_narrow_integers
 from .symbolic_views import rewrite_views
 
@@ -29,7 +30,17 @@ _SCATTERS = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
 
 
 def clean_graph(module: GraphModule) -> None:
-    """Removes checks, rewrites what the importer or the lowering gets wrong, orders the arguments."""
+    """Removes checks, rewrites what the importer or the lowering gets wrong, orders the arguments.
+
+    Likewise the bodies of control flow, whose arguments have their order already.
+    """
+    for graph in graphs(module):
+        _clean(graph)
+    _order_placeholders(module)
+    module.graph.lint()
+
+
+def _clean(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if node.op == "call_function" and _packet_name(node.target) in _NO_VALUE:
             module.graph.erase_node(node)
@@ -40,8 +51,6 @@ def clean_graph(module: GraphModule) -> None:
     lift_complex_scalars(module)
     widen_narrow_integers(module)
     module.graph.eliminate_dead_code()
-    _order_placeholders(module)
-    module.graph.lint()
 
 
 def _packet_name(target: Any) -> str:

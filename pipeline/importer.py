@@ -17,8 +17,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import fx_importer
 
+from pipeline.dialect_passes.define_control_flow import BODIES, CONTROL, COUNTS
 from pipeline.runtime.tensors import to_numpy
 
+from .control_flow import ControlCall, control_call
 from .custom_calls import SYMBOL, custom_op
 from .definitions import Definitions
 from .errors import UnsupportedError
@@ -66,10 +68,25 @@ class _Importer(fx_importer.FxImporter):
     """Knows the functions that calls of custom operators became."""
 
     definitions: Definitions
+    control_flow = 0
+
+    def import_body(self, module: torch.fx.GraphModule, name: str) -> None:
+        """A body of control flow as a private function of this name."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.import_stateless_graph(module.graph, func_name=name, func_visibility="private")
 
 
 class _ContextCache(fx_importer.ContextCache):
     """Prints a dimension that is a symbol with a constant value as that constant, not as ``?``."""
+
+    def value_info_to_type(self, val: Any, **settings: Any) -> ir.Type:
+        """Also of a condition on sizes."""
+        return (
+            self.torch_bool_type
+            if isinstance(val, torch.SymBool)
+            else super().value_info_to_type(val, **settings)
+        )
 
     def format_asm_shape(self, shape: Any) -> str:
         return ",".join(_dim_text(size) for size in shape)
@@ -130,7 +147,41 @@ class _NodeImporter(fx_importer.GraphNodeImporter):
             self._v[(node.target, 0)] = value  # type: ignore[index]
 
     def _import_hop(self, loc: ir.Location, node: torch.fx.Node, hop: Any) -> None:
-        self._stand_in(loc, node, node.meta[REASON])
+        if REASON in node.meta:
+            self._stand_in(loc, node, node.meta[REASON])
+        else:
+            call = control_call(node)
+            assert call is not None, "what is neither refused nor known is refused"
+            self._control(loc, node, call)
+
+    def _control(self, loc: ir.Location, node: torch.fx.Node, call: ControlCall) -> None:
+        """A call of a declared function that names the bodies (see `pipeline.control_flow`)."""
+        importer = self.fx_importer
+        symbol = f"control.{call.kind}_{importer.control_flow}"
+        importer.control_flow += 1
+        names = [f"{symbol}.body_{i}" for i in range(len(call.bodies))]
+        for name, body in zip(names, call.bodies, strict=True):
+            importer.import_body(body, name)
+        with loc:
+            operands = [self._operand(loc, value) for value in call.operands]
+            attributes = {
+                CONTROL: ir.StringAttr.get(call.kind),
+                BODIES: ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in names]),
+                COUNTS: ir.ArrayAttr.get(
+                    [ir.IntegerAttr.get(ir.IntegerType.get_signless(64), n) for n in call.counts]
+                ),
+            }
+        results = importer.definitions.declared_call(
+            symbol, operands, self._result_types(node), attributes, loc
+        )
+        self._bind_results(node, results)
+
+    def _operand(self, loc: ir.Location, value: Any) -> ir.Value:
+        return (
+            self.resolve_node_value(value)
+            if isinstance(value, torch.fx.Node)
+            else self._import_argument(loc, value)
+        )
 
     def _stand_in(self, loc: ir.Location, node: torch.fx.Node, reason: str) -> None:
         """``torch.operator "torch.NAME"(tensors)`` with the reason; nothing lowers it."""

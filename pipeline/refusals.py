@@ -11,18 +11,20 @@ from collections.abc import Callable
 import torch
 from torch.fx import GraphModule, Node
 
+from .control_flow import control_call, graphs
 from .stages import REASON
 
 _AUTO_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
 
 
 def mark_refused(module: GraphModule) -> None:
-    """Marks every node of the graph that some rule refuses."""
-    for node in module.graph.nodes:
-        if node.op == "call_function":
-            reason = next((found for rule in _RULES if (found := rule(node))), None)
-            if reason:
-                node.meta[REASON] = reason
+    """Marks every node that some rule refuses, in the graph and in the bodies of its control flow."""
+    for graph in graphs(module):
+        for node in graph.graph.nodes:
+            if node.op == "call_function":
+                reason = next((found for rule in _RULES if (found := rule(node))), None)
+                if reason:
+                    node.meta[REASON] = reason
 
 
 def refused_name(node: Node) -> str:
@@ -36,14 +38,14 @@ def refused_name(node: Node) -> str:
 
 
 def _higher_order(node: Node) -> str | None:
-    """torch-mlir drops the condition of while_loop and knows no other control flow."""
-    if not isinstance(node.target, torch._ops.HigherOrderOperator):
+    """What calls functions in other ways than control flow does, or changes its arguments."""
+    if not isinstance(node.target, torch._ops.HigherOrderOperator) or control_call(node) is not None:
         return None
     if node.target.name() in _AUTO_FUNCTIONALIZED:
         return "a custom operator that changes its arguments, without a decomposition"
     return (
-        "control flow and other operators that call functions are not compiled; "
-        "compute both ways and choose with torch.where, unroll the loop, or do it in Python between calls"
+        "of the operators that call functions, cond, while_loop, scan, map and associative_scan "
+        "(combine_mode='generic') are compiled; write it with these, or do it in Python between calls"
     )
 
 

@@ -20,18 +20,21 @@ class Stage:
 # Capture types everything, and nearly every decomposition does: then it costs a look at the types.
 REFINE = "refine-shapes"
 
+# They know the forms that torch-mlir's own decompositions leave.
+FUSIONS = "fold-batch-norm,separate-convolution-bias"
+
 STAGES = (
     Stage("torch", "the captured program in the Torch dialect"),
     Stage(
         "refined",
         "the same, decomposed, with every rank and dtype known",
-        f"{REFINE},keep-nan-comparisons,{EXPORT_PIPELINE},{REFINE},verify-refined",
+        f"{REFINE},keep-nan-comparisons,{EXPORT_PIPELINE},{FUSIONS},{REFINE},verify-refined",
     ),
     Stage(
         "linalg",
         "linalg on tensors",
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
-        "fold-f64-constants,canonicalize",
+        "define-control-flow,fold-f64-constants,canonicalize",
     ),
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),
     Stage("vmfb", "the executable"),
