@@ -1,0 +1,44 @@
+"""Gradients of activation functions, as eager computes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.silu_backward.default")
+def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
+    """d/dx x sigmoid(x) = sigmoid(x) (1 + x (1 - sigmoid(x)))."""
+    import torch
+
+    wide, gate = _wide(x), torch.sigmoid(_wide(x))
+    return (_wide(grad) * gate * (1 + wide * (1 - gate))).to(x.dtype)
+
+
+@decomposes("aten.mish_backward.default")
+def mish_backward(grad: Tensor, x: Tensor) -> Tensor:
+    """d/dx x tanh(softplus(x)) = t + x sigmoid(x) (1 - t^2)."""
+    import torch
+
+    wide = _wide(x)
+    t = torch.tanh(torch.nn.functional.softplus(wide))
+    return (_wide(grad) * (t + wide * torch.sigmoid(wide) * (1 - t * t))).to(x.dtype)
+
+
+@decomposes("aten.hardshrink_backward.default", "aten.softshrink_backward.default")
+def shrink_backward(grad: Tensor, x: Tensor, lambd: float) -> Tensor:
+    """Nothing where |x| <= lambd."""
+    import torch
+
+    inside = (x >= -lambd) & (x <= lambd)
+    return torch.where(inside, torch.zeros((), dtype=grad.dtype, device=grad.device), grad)
+
+
+def _wide(x: Tensor) -> Tensor:
+    import torch
+
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
