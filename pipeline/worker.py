@@ -7,7 +7,9 @@ module come in, modules, ``result.json`` and, while running, ``progress`` go out
 
 from __future__ import annotations
 
+import ctypes
 import json
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -17,10 +19,18 @@ from typing import Any
 
 def main(folder: str) -> None:
     """Runs the job in `folder`; failures of passes are results, only crashes are not."""
+    _die_with_parent()
     job_folder = Path(folder)
     job = json.loads((job_folder / "job.json").read_text())
     result = _TASKS[job["task"]](job_folder, job)
     (job_folder / "result.json").write_text(json.dumps(result))
+
+
+def _die_with_parent() -> None:
+    """A pass that hangs must not outlive a compilation that was killed: nobody would stop it any more."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
