@@ -1,0 +1,29 @@
+"""The linear layer, as one product of all its rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.linear.default")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weight^T + bias, over the last dimension of x.
+
+    torch's own makes a batched product of an x that is not contiguous, with the weight repeated for each of the batch:
+    1.5 times as long where the batch is dynamic.
+    """
+    import torch
+
+    if weight.dim() == 1:
+        result = torch.matmul(x, weight)
+        return result if bias is None else result + bias
+    rows = x.reshape([math.prod(x.shape[:-1]), x.shape[-1]])
+    columns = weight.t()
+    result = torch.mm(rows, columns) if bias is None else torch.addmm(bias, rows, columns)
+    return result.reshape([*x.shape[:-1], weight.shape[0]])
