@@ -9,6 +9,7 @@ from typing import Any
 _FAMILIES = (
     "activations",
     "attention",
+    "attention_backward",
     "average_pooling",
     "bessel",
     "complex",
@@ -38,6 +39,7 @@ _FAMILIES = (
     "products",
     "random",
     "reduction",
+    "reflections",
     "resampling",
     "solvers",
     "special",
