@@ -26,6 +26,15 @@ LATE = (
     "aten.matmul.default",
     "aten.softmax.int",
     "aten.conv2d.default",
+    # torch.export overlooks decompositions of operators that are both composite and have kernels.
+    "aten.silu_backward.default",
+    "aten.mish_backward.default",
+    "aten.upsample_nearest1d.default",
+    "aten.upsample_nearest2d.default",
+    "aten.upsample_nearest3d.default",
+    "aten._upsample_nearest_exact1d.default",
+    "aten._upsample_nearest_exact2d.default",
+    "aten._upsample_nearest_exact3d.default",
 )
 
 

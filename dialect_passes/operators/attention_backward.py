@@ -31,11 +31,14 @@ def flash_attention(
 
     groups = query.shape[1] // key.shape[1]
     scores = _scores(query, _repeated(key, groups), is_causal, attn_mask, scale)
-    sums = torch.logsumexp(scores, -1)
+    largest = scores.amax(-1, keepdim=True)
     # A row that the mask leaves empty has no weights, here and in the gradient: exp(-inf - 0).
-    sums = sums.masked_fill(sums == -math.inf, 0)
-    weights = torch.exp(scores - sums.unsqueeze(-1))
-    out = torch.matmul(weights, _wide(_repeated(value, groups))).to(query.dtype)
+    largest = largest.masked_fill(largest == -math.inf, 0)
+    shares = torch.exp(scores - largest)
+    total = shares.sum(-1, keepdim=True)
+    total = total.masked_fill(total == 0, 1)
+    out = torch.matmul(shares / total, _wide(_repeated(value, groups))).to(query.dtype)
+    sums = (largest + torch.log(total)).squeeze(-1)
     if query.transpose(1, 2).is_contiguous():
         # Views of the result were recorded for the layout of eager's, which is that of the queries.
         out = out.transpose(1, 2).contiguous().transpose(1, 2)
