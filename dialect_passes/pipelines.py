@@ -15,6 +15,7 @@ from torch_mlir.passmanager import PassManager
 from pipeline.shape_lib.errors import RefinementError
 from pipeline.shape_lib.importer.errors import ShapeLibraryError
 
+from .failures import describe
 from .registry import PASSES, load_pass
 
 # It allows no calls of other functions, which custom operators become. What it guards against ends earlier, in
@@ -25,7 +26,7 @@ Observer = Callable[[str, ir.Module], None]
 
 
 class PassError(Exception):
-    """A pass failed. name: the pass; diagnostics: what MLIR said. Its cause is the pass's own exception."""
+    """A pass failed. name: the pass; diagnostics: what it or MLIR said. Its cause is the pass's own exception."""
 
     def __init__(self, name: str, diagnostics: str) -> None:
         super().__init__(f"{name}: {diagnostics}")
@@ -67,14 +68,22 @@ def _expand_one(item: str) -> list[str]:
     if pass_name(item) in PASSES:
         _check_options(item)
         return [item]
+    _refuse_nested(item)
     try:
         parsed = str(PassManager.parse(f"builtin.module({item})"))
-    except ir.MLIRError as error:
-        raise ValueError(f"unknown pass or option in '{item}': {error}") from error
-    except ValueError as error:
+    except (ir.MLIRError, ValueError) as error:
         raise ValueError(f"unknown pass or option in '{item}': {error}") from error
     singles = split_top_level(parsed.removeprefix("builtin.module(").removesuffix(")"))
     return singles if len(singles) == 1 else [single for single in singles if single not in _LEFT_OUT]
+
+
+def _refuse_nested(item: str) -> None:
+    ours = [name for name in names(item) if name in PASSES]
+    if ours:
+        raise ValueError(
+            f"{ours[0]} works on whole modules and cannot run inside '{item.partition('(')[0]}(...)': "
+            "name it directly in builtin.module(...)"
+        )
 
 
 def _check_options(item: str) -> None:
@@ -115,32 +124,33 @@ def names(item: str) -> Iterator[str]:
 
 def run(
     module: ir.Module, passes: list[str], *, before: Observer | None = None, after: Observer | None = None
-) -> None:
-    """Runs single passes (from `expand`) over `module` in place.
+) -> dict[str, int]:
+    """Runs single passes (from `expand`) over `module` in place; how much each of ours that counts has changed.
 
     Raises PassError naming the pass that failed, with the diagnostics.
     """
+    changes: dict[str, int] = {}
     for item in passes:
         if before:
             before(item, module)
-        _run_one(module, item)
+        changed = _run_one(module, item)
+        if changed is not None:
+            changes[pass_name(item)] = changes.get(pass_name(item), 0) + changed
         if after:
             after(item, module)
+    return changes
 
 
-def _run_one(module: ir.Module, item: str) -> None:
+def _run_one(module: ir.Module, item: str) -> int | None:
     with module.context:
         try:
-            if pass_name(item) in PASSES:
-                load_pass(pass_name(item))(module, **pass_options(item))
-            else:
+            if pass_name(item) not in PASSES:
                 PassManager.parse(f"builtin.module({item})").run(module.operation)
-        except ir.MLIRError as error:
-            raise PassError(item, _diagnostics(error)) from error
+                return None
+            changed = load_pass(pass_name(item))(module, **pass_options(item))
+            module.operation.verify()
+            return changed
         except (RefinementError, ShapeLibraryError) as error:
             raise PassError(item, str(error)) from error
-
-
-def _diagnostics(error: ir.MLIRError) -> str:
-    lines = [f"{d.location}: {d.message}" for d in error.error_diagnostics]
-    return "\n".join(lines) or str(error)
+        except Exception as error:
+            raise PassError(item, describe(error)) from error

@@ -20,6 +20,7 @@ from .errors import InputError
 from .explanation import Explanation, explain_program
 from .program import Program
 from .shape_libraries import ShapeLibrary
+from .stages import optional_passes
 from .targets import parse_targets
 
 _WEIGHTS = ("auto", "inline", "external")
@@ -76,7 +77,7 @@ def explain(
     return explain_program(program, settings.targets, settings.limits, settings.shape_libraries)
 
 
-def compile_options(
+def compile_options(  # noqa: PLR0913 (one for each of the command's)
     target: str | Sequence[str] = "cpu",
     *,
     cpu: str = "host",
@@ -86,8 +87,10 @@ def compile_options(
     iree_args: Sequence[str] = (),
     lowerings: Mapping[str, str] | None = None,
     shape_lib: ShapeLibrary | Sequence[ShapeLibrary] | None = None,
+    print_before: Sequence[str] = (),
     print_after: Sequence[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
+    disable_passes: Sequence[str] = (),
     timeout: float = child.DEFAULT_TIMEOUT,
     memory_limit: int | None = None,
     **callbacks: Callable[..., None],
@@ -102,11 +105,18 @@ def compile_options(
         shows, or "meaning"; by default the best that takes each call.
     shape_lib: shape and dtype functions for operators of yours, which come before ours: a file (Python or
         Torch dialect), a function, or several.
-    print_after, dump_dir: stages or passes whose IR to print; a folder for the IR after every pass.
+    print_before, print_after: passes (after: or stages) around which to print the IR.
+    dump_dir: a folder for the IR after every pass.
+    disable_passes: passes of ours to leave out, which is how to see what a fusion is worth or whether it is to blame.
     timeout, memory_limit: seconds and bytes that one compiler process may take.
     """
     if weights not in _WEIGHTS:
         raise InputError(f"weights '{weights}' is unknown; choose from {', '.join(_WEIGHTS)}")
+    for name in disable_passes:
+        if name not in optional_passes():
+            raise InputError(
+                f"no pass '{name}' can be switched off; these can: {', '.join(optional_passes())}"
+            )
     folder = Path(dump_dir) if dump_dir is not None else None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,8 +126,10 @@ def compile_options(
         iree_args=tuple(iree_args),
         lowerings=dict(lowerings or {}),
         shape_libraries=shape_libraries.read(shape_lib),
+        print_before=tuple(print_before),
         print_after=tuple(print_after),
         dump_dir=folder,
+        disable_passes=tuple(disable_passes),
         limits=child.Limits(timeout, memory_limit),
         **callbacks,
     )

@@ -22,6 +22,7 @@ _TARGET_OPTIONS = (
                  help="NAMESPACE::OPERATOR=TITLE: the lowering a custom operator must get, or meaning; repeatable"),
     click.option("--shape-lib", multiple=True, type=click.Path(path_type=Path),
                  help="shape and dtype functions that come before ours, .py or .mlir; repeatable"),
+    click.option("--disable-pass", "disable_passes", multiple=True, help="leave out this pass of ours; repeatable"),
     click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
     click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
 )  # fmt: skip
@@ -51,6 +52,7 @@ def cli() -> None:
 @click.option("--emit", type=click.Choice(["torch", "refined", "linalg", "iree", "vmfb"]), default="vmfb",
               show_default=True, help="stop after this stage")  # fmt: skip
 @click.option("--locations", is_flag=True, help="with --emit: print source locations")
+@click.option("--print-before", multiple=True, help="print the IR before this pass; repeatable")
 @click.option("--print-after", multiple=True, help="print the IR after this stage or pass; repeatable")
 @click.option(
     "--dump-dir", type=click.Path(path_type=Path), help="write the IR after every pass into this folder"
@@ -61,16 +63,12 @@ def compile_command(
     output: Path | None,
     emit: str,
     locations: bool,
-    print_after: tuple[str, ...],
-    dump_dir: Path | None,
     **options: Any,
 ) -> None:
     """Compile MODEL into an artifact."""
     from . import commands
 
-    commands.compile_model(
-        model, output, emit, locations, {**options, "print_after": print_after, "dump_dir": dump_dir}
-    )
+    commands.compile_model(model, output, emit, locations, options)
 
 
 @cli.command()

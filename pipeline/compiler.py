@@ -54,7 +54,8 @@ class Options:
     weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
     lowerings: custom operator -> the lowering it must get, by its title, or "meaning".
     shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
-    print_after: stages or passes whose IR to print. dump_dir: folder for the IR after every pass.
+    print_before: passes before which to print the IR. print_after: stages or passes after which to print it.
+    dump_dir: folder for the IR after every pass. disable_passes: passes of ours to leave out.
     """
 
     targets: tuple[Target, ...]
@@ -62,8 +63,10 @@ class Options:
     iree_args: tuple[str, ...] = ()
     lowerings: Mapping[str, str] = field(default_factory=dict)
     shape_libraries: tuple[str, ...] = ()
+    print_before: tuple[str, ...] = ()
     print_after: tuple[str, ...] = ()
     dump_dir: Path | None = None
+    disable_passes: tuple[str, ...] = ()
     limits: child.Limits = field(default_factory=child.Limits)
     on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
     on_print: Callable[[str, str], None] = lambda name, text: None
@@ -144,7 +147,8 @@ class _Build:
         if has_unknown(module):
             self._raise_unsupported()
         shape_libraries.write(self._folder, self._options.shape_libraries)
-        self._lower(passes_between("torch", last, shape_libraries.written(self._folder)))
+        libraries = shape_libraries.written(self._folder)
+        self._lower(passes_between("torch", last, libraries, self._options.disable_passes))
         if last == "iree":
             self._make_iree_module(self._ladder[0])
             self._print_stage("iree")
@@ -154,6 +158,7 @@ class _Build:
             "task": "lower",
             "input": "torch.mlirbc",
             "stages": stages,
+            "print_before": list(self._options.print_before),
             "print_after": list(self._options.print_after),
             "dump_dir": str(self._options.dump_dir.resolve()) if self._options.dump_dir else None,
         }
@@ -163,7 +168,7 @@ class _Build:
         if isinstance(result, child.Outcome):
             self._explain_death(job, result)
         elif "failed" in result:
-            self._explain_failure(result)
+            self._explain_failure(job, result)
         else:
             self._fit_targets(result["element_types"])
             for name, seconds in result["seconds"].items():
@@ -175,10 +180,14 @@ class _Build:
                 self._print_stage(name)
 
     def _refuse_unknown_prints(self, ran: list[str]) -> None:
+        for name in self._options.print_before:
+            if name not in ran:
+                raise InputError(f"--print-before: no pass '{name}'; passes: {', '.join(ran)}")
         for name in self._options.print_after:
             if name not in STAGE_NAMES and name not in ran:
                 raise InputError(
-                    f"--print-after: no stage or pass '{name}'; stages: {', '.join(STAGE_NAMES)}"
+                    f"--print-after: no stage or pass '{name}'; stages: {', '.join(STAGE_NAMES)}; "
+                    f"passes: {', '.join(ran)}"
                 )
 
     def _fit_targets(self, element_types: list[str]) -> None:
@@ -187,11 +196,12 @@ class _Build:
         fitted = [fit(target, element_types, iree_compile(), limits) for target in self._options.targets]
         self._ladder = combined_ladder(fitted)
 
-    def _explain_failure(self, result: dict[str, Any]) -> None:
+    def _explain_failure(self, job: dict[str, Any], result: dict[str, Any]) -> None:
         """A pass failed: name everything unsupported, else it is our or torch-mlir's fault."""
         if "refinement" in result:
             raise from_refinement(result["refinement"])
         self._raise_unsupported()
+        self._keep_before(job)
         raise InternalError(
             f"the pass {result['pass']} failed in stage {result['failed']}:\n{result['diagnostics']}"
         )
@@ -200,9 +210,13 @@ class _Build:
         """The child died: name the operator that kills it, else keep the IR before the pass for the reproducer."""
         running = _read(self._folder / "progress")
         self._raise_unsupported()
-        child.run_job(self._folder, {**job, "keep_before": True}, self._lowering_limits)
+        self._keep_before(job)
         at = f" in the pass {running}" if running else ""
         raise InternalError(f"torch-mlir failed{at}: {outcome.problem}\n{_tail(outcome.output)}")
+
+    def _keep_before(self, job: dict[str, Any]) -> None:
+        """Runs the job again for the IR before the pass that fails, which the reproducer holds."""
+        child.run_job(self._folder, {**job, "keep_before": True}, self._lowering_limits)
 
     def _raise_unsupported(self) -> None:
         unsupported = find_unsupported(self._folder, self._lowering_limits)

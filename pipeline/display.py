@@ -65,4 +65,5 @@ class StageDisplay:
 
 
 def _print_ir(name: str, text: str) -> None:
-    print(f"// -----// IR after {name} //----- //\n{text}", file=sys.stdout, flush=True)
+    where = name if name.startswith("before ") else f"after {name}"
+    print(f"// -----// IR {where} //----- //\n{text}", file=sys.stdout, flush=True)

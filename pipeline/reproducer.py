@@ -8,9 +8,13 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import BinaryIO
 
+_BEFORE, _PASS = "before.mlirbc", "progress"
 _PACKAGES = ("pipeline", "torch", "torch-mlir", "iree-base-compiler", "numpy")
 
 
@@ -24,8 +28,28 @@ def keep(folder: Path, message: str, command: list[str]) -> Path:
         # Weights can be gigabytes and no compiler failure depends on their values.
         if file.is_file() and file.suffix not in (".irpa", ".vmfb"):
             shutil.copy(file, target / file.name)
-    _write_readme(target, message, f"Run it again in this folder:\n{_how(target, command)}\n")
+    _write_readme(target, message, f"Run it again, in this folder:\n{_how(target, command)}\n")
     return target
+
+
+@contextmanager
+def of_pass(failed: str, message: str) -> Iterator[BinaryIO]:
+    """A folder for one pass that failed; the caller writes the IR before it into the file."""
+    target = _new_folder()
+    (target / _PASS).write_text(failed)
+    with (target / _BEFORE).open("wb") as file:
+        yield file
+    _write_readme(target, message, f"Run it again, in this folder:\n{_how(target, [])}\n")
+
+
+def read(folder: Path) -> tuple[bytes, str]:
+    """The IR of a reproducer and the pass that fails on it. Raises ValueError where the folder is none."""
+    try:
+        return (folder / _BEFORE).read_bytes(), (folder / _PASS).read_text()
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{folder} is no reproducer of a pass: {Path(error.filename).name} is missing"
+        ) from error
 
 
 def keep_traceback(text: str) -> Path:
@@ -64,7 +88,6 @@ def _how(folder: Path, command: list[str]) -> str:
     if command:
         # The last try of the ladder; the module holds names of weights, never their values.
         return shlex.join(["iree-compile", *(c for c in command[1:] if "parameter-import" not in c)])
-    if (folder / "before.mlirbc").exists():
-        running = (folder / "progress").read_text()
-        return shlex.join(["pipeline-opt", "before.mlirbc", f"--pass-pipeline=builtin.module({running})"])
+    if (folder / _BEFORE).exists():
+        return "pipeline-opt ."
     return "pipeline-opt torch.mlirbc --to=linalg"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .dialect_passes.registry import PASSES, REQUIRED
 from .shape_lib.export_pipeline import EXPORT_PIPELINE
 
 
@@ -21,7 +22,7 @@ class Stage:
 REFINE = "refine-shapes"
 
 # They know the forms that torch-mlir's own decompositions leave.
-FUSIONS = "fold-batch-norm,separate-convolution-bias"
+FUSIONS = "fold-batch-norm,separate-convolution-bias,merge-shared-input-matmuls"
 
 STAGES = (
     Stage("torch", "the captured program in the Torch dialect"),
@@ -45,15 +46,31 @@ REASON = "pipeline.reason"
 STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 
-def passes_between(after: str, last: str, libraries: Sequence[str] = ()) -> list[tuple[str, str]]:
+def passes_between(
+    after: str, last: str, libraries: Sequence[str] = (), disabled: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     """(stage, pass pipeline) of the dialect stages behind `after`, up to `last`.
 
-    libraries: files of shape and dtype functions that come before ours.
+    libraries: files of shape and dtype functions that come before ours. disabled: passes of ours to leave out.
     """
     names = STAGE_NAMES[STAGE_NAMES.index(after) + 1 : STAGE_NAMES.index(last) + 1]
     refine = f"{REFINE}{{library={','.join(libraries)}}}" if libraries else REFINE
     return [
-        (stage.name, stage.passes.replace(REFINE, refine))
+        (
+            stage.name,
+            ",".join(refine if item == REFINE else item for item in _items(stage) if item not in disabled),
+        )
         for stage in STAGES
         if stage.passes and stage.name in names
     ]
+
+
+def optional_passes() -> list[str]:
+    """The passes of ours in the stages that can be switched off."""
+    items = {item for stage in STAGES for item in _items(stage)}
+    return sorted(items.intersection(PASSES) - REQUIRED)
+
+
+def _items(stage: Stage) -> list[str]:
+    """A stage's passes; those of others may fall apart at commas of their options, and are joined again."""
+    return (stage.passes or "").split(",")

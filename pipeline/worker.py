@@ -8,6 +8,7 @@ module come in, modules, ``result.json`` and, while running, ``progress`` go out
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import signal
 import sys
@@ -17,20 +18,37 @@ from pathlib import Path
 from typing import Any
 
 
+_PRELOADED = (
+    "torch_mlir.dialects.torch",
+    "torch_mlir.passmanager",
+    "torch_mlir.rewrite",
+    "iree.compiler.ir",
+    "pipeline.dialect_passes.pipelines",
+    "pipeline.function_definitions",
+    "pipeline.iree_module",
+)
+
+
 def main(folder: str) -> None:
     """Runs the job in `folder`; failures of passes are results, only crashes are not."""
-    _die_with_parent()
+    die_with_parent()
     job_folder = Path(folder)
     job = json.loads((job_folder / "job.json").read_text())
     result = _TASKS[job["task"]](job_folder, job)
     (job_folder / "result.json").write_text(json.dumps(result))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """A pass that hangs must not outlive a compilation that was killed: nobody would stop it any more."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def preload() -> None:
+    """Loads what jobs use, for `pipeline.warm_worker`."""
+    for name in _PRELOADED:
+        importlib.import_module(name)
 
 
 def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -41,13 +59,14 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     module = _read_torch_mlir(folder / job["input"])
     seconds: dict[str, float] = {}
     printed: list[list[str]] = []
+    changes: dict[str, int] = {}
     watcher = _Watcher(folder, job, printed)
     for stage, pipeline in job["stages"]:
         start = time.perf_counter()
         try:
             with module.context:
                 passes = pipelines.expand(pipeline)
-            pipelines.run(module, passes, before=watcher.before, after=watcher.after)
+            changes.update(pipelines.run(module, passes, before=watcher.before, after=watcher.after))
         except pipelines.PassError as error:
             return {
                 "failed": stage,
@@ -62,6 +81,7 @@ def _lower(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "printed": printed,
         "ran": sorted(watcher.ran),
+        "changes": changes,
         "element_types": element_types(module),
     }
 
@@ -83,7 +103,7 @@ def _refinement(error: BaseException | None) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Notes the running pass, keeps the IR before it when asked, and prints after the passes asked for."""
+    """Notes the running pass, keeps the IR before it when asked, and prints around the passes asked for."""
 
     def __init__(self, folder: Path, job: dict[str, Any], printed: list[list[str]]) -> None:
         self._folder = folder
@@ -96,6 +116,8 @@ class _Watcher:
         (self._folder / "progress").write_text(item)
         if self._job.get("keep_before"):
             _write(self._folder / "before.mlirbc", module)
+        if self._wanted("print_before", item):
+            self._printed.append([f"before {item}", str(module)])
 
     def after(self, item: str, module: Any) -> None:
         from pipeline.dialect_passes import pipelines
@@ -103,7 +125,7 @@ class _Watcher:
         self._count += 1
         names = list(pipelines.names(item))
         self.ran.update(names)
-        wanted = set(self._job.get("print_after", ())).intersection(names)
+        wanted = self._wanted("print_after", item)
         dump = self._job.get("dump_dir")
         if not wanted and not dump:
             return
@@ -113,6 +135,11 @@ class _Watcher:
         if dump:
             name = names[-1].replace("/", "_")
             (Path(dump) / f"{self._count:03d}-{name}.mlir").write_text(text)
+
+    def _wanted(self, key: str, item: str) -> bool:
+        from pipeline.dialect_passes import pipelines
+
+        return not set(self._job.get(key, ())).isdisjoint(pipelines.names(item))
 
 
 def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
