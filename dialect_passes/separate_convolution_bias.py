@@ -25,13 +25,13 @@ def run(module: ir.Module) -> int:
 def _separate(op: ir.Operation) -> bool:
     bias, result = op.operands[2], op.results[0]
     channels, shape = sizes(bias), sizes(result)
-    if channels is None or channels == (None,) or shape is None or dtype(bias) != dtype(result):
+    if channels is None or channels[0] is None or shape is None or dtype(bias) != dtype(result):
         return False
     if dtype(result) in ("float16", "bfloat16"):
         return False
     maker = Maker(op)
     bare = maker.again(op, {2: maker.none()})
-    column = maker.view(bias, [*map(int, channels), *[1] * (len(shape) - 2)])
+    column = maker.view(bias, [channels[0], *[1] * (len(shape) - 2)])
     sum_ = maker.tensor("aten.add.Tensor", shape, dtype(result), [bare, column, maker.number(1)])
     result.replace_all_uses_with(sum_)
     op.erase()

@@ -6,6 +6,8 @@ hoisted out of the calls. State and inputs change between calls, so nothing is f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir import ir
 
 # Operators through which a value stays one of weights. No draws: they depend on nothing, and differ each time.
@@ -40,8 +42,9 @@ _PURE = frozenset(
 class WeightValues:
     """Tells for the values of one function whether weights alone decide them."""
 
-    def __init__(self, function: ir.Operation) -> None:
-        self._arguments = _weights(function)
+    def __init__(self, function: ir.Operation, choose: Callable[[str], bool] = lambda name: True) -> None:
+        """choose: says of a weight's name whether it counts."""
+        self._arguments = {number for number, name in weight_names(function).items() if choose(name)}
         self._known: dict[ir.Value, bool] = {}
 
     def __contains__(self, value: ir.Value) -> bool:
@@ -58,9 +61,13 @@ class WeightValues:
         return op.name in _PURE and all(operand in self for operand in op.operands)
 
 
-def _weights(function: ir.Operation) -> set[int]:
-    """Numbers of the arguments of `function` that are weights."""
+def weight_names(function: ir.Operation) -> dict[int, str]:
+    """The names of the weights among the arguments of `function`, by argument."""
     if "arg_attrs" not in function.attributes:
-        return set()
-    attributes = enumerate(ir.ArrayAttr(function.attributes["arg_attrs"]))
-    return {number for number, attribute in attributes if "pipeline.weight" in ir.DictAttr(attribute)}
+        return {}
+    found = {}
+    for number, attribute in enumerate(ir.ArrayAttr(function.attributes["arg_attrs"])):
+        attributes = ir.DictAttr(attribute)
+        if "pipeline.weight" in attributes:
+            found[number] = ir.StringAttr(attributes["pipeline.weight"]).value
+    return found
