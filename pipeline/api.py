@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from pipeline.runtime import Executable
 
-from . import child, shape_libraries
+from . import child, shape_libraries, user_decompositions
 from .capture import capture
 from .compiler import Options, compile_program
 from .entry_points import EntrySpec, as_args
@@ -22,6 +22,7 @@ from .program import Program
 from .shape_libraries import ShapeLibrary
 from .stages import optional_passes
 from .targets import parse_targets
+from .user_decompositions import Operator
 
 _WEIGHTS = ("auto", "inline", "external")
 
@@ -86,6 +87,8 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     weights: str = "auto",
     iree_args: Sequence[str] = (),
     lowerings: Mapping[str, str] | None = None,
+    decompositions: Mapping[Operator, Callable[..., Any]] | None = None,
+    keep: Sequence[Operator] = (),
     shape_lib: ShapeLibrary | Sequence[ShapeLibrary] | None = None,
     print_before: Sequence[str] = (),
     print_after: Sequence[str] = (),
@@ -103,6 +106,9 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     iree_args: further iree-compile options, which win over ours.
     lowerings: custom operator ("mylib::swiglu") -> the lowering it must get, by the title that `explain`
         shows, or "meaning"; by default the best that takes each call.
+    decompositions: operator (``torch.ops.aten.gelu.default`` or "aten.gelu.default") -> a Python function over torch
+        operations that takes its place; for operators that have none, or instead of ours.
+    keep: operators to leave whole, for a lowering or pass further down that knows them.
     shape_lib: shape and dtype functions for operators of yours, which come before ours: a file (Python or
         Torch dialect), a function, or several.
     print_before, print_after: passes (after: or stages) around which to print the IR.
@@ -125,6 +131,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
         weights=weights,
         iree_args=tuple(iree_args),
         lowerings=dict(lowerings or {}),
+        decompositions=user_decompositions.read(decompositions, keep),
         shape_libraries=shape_libraries.read(shape_lib),
         print_before=tuple(print_before),
         print_after=tuple(print_after),
@@ -152,4 +159,4 @@ def capture_checked(model: Any, entries: Mapping[str, EntrySpec], options: Optio
     """`capture` for the targets of `options`, with an InputError for what is no model at all."""
     if not isinstance(model, (torch.nn.Module, ExportedProgram)):
         raise InputError(f"model must be a torch.nn.Module or an ExportedProgram, got {type(model).__name__}")
-    return capture(model, entries, custom=options.custom_lowerings)
+    return capture(model, entries, decompositions=options.decompositions, custom=options.custom_lowerings)

@@ -39,6 +39,7 @@ from .program import Argument, EntryGraph, Program
 from .refusals import mark_refused
 from .signatures import constant_node, describe_parameters, describe_result, input_names
 from .source_lines import innermost_user_frame
+from .user_decompositions import UserDecompositions
 
 # Constants up to this many elements are printed into the IR, where torch-mlir can fold them.
 _LITERAL_ELEMENTS = 16
@@ -48,22 +49,23 @@ def capture(
     model: torch.nn.Module | ExportedProgram,
     entries: Mapping[str, EntrySpec],
     *,
-    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    decompositions: UserDecompositions | None = None,
     custom: CustomLowerings | None = None,
 ) -> Program:
     """Captures every entry point of `model`.
 
-    decompositions: replaces the default table (see `dialect_passes.operators.decomposition_table`).
+    decompositions: the user's, before those of `dialect_passes.operators`.
     custom: how custom operators are lowered, which depends on the targets.
     Raises InputError for arguments that do not fit the model, UnsupportedError for what torch.export
     cannot capture, naming the user's line.
     """
     program = Program({}, {}, {}, {}, {})
     exported = {name: _export(model, name, spec) for name, spec in entries.items()}
-    table = dict(decompositions) if decompositions is not None else decomposition_table()
+    own = decompositions or UserDecompositions()
+    table = own.applied_to(decomposition_table())
     calls = CustomCalls(custom or CustomLowerings(), table)
     for item in exported.values():
-        item.decompose(table, calls)
+        item.decompose(table, calls, own)
     mutated = {name for item in exported.values() for name in _mutated_names(item.ep)}
     tied = _TiedNames()
     for name, item in exported.items():
@@ -86,7 +88,9 @@ class _Exported:
     signature: list[inspect.Parameter] | None
     labels: dict[tuple[str, int], str]
 
-    def decompose(self, table: dict[Any, Callable[..., Any]], calls: CustomCalls) -> None:
+    def decompose(
+        self, table: dict[Any, Callable[..., Any]], calls: CustomCalls, own: UserDecompositions
+    ) -> None:
         """Mutations must be read after this: it functionalises."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +99,8 @@ class _Exported:
                 self.ep = self.ep.run_decompositions(early)
                 for module in list(graphs(self.ep.graph_module)):
                     calls.lower(module)
-                    decompose_late(module, late, early)
+                    # torch.export overlooks some of the user's (see LATE).
+                    decompose_late(module, {**late, **own.functions}, early)
             except (InputError, UnsupportedError, CustomOperatorError):
                 raise
             except Exception as error:

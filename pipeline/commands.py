@@ -32,8 +32,8 @@ def compile_model(
         raise InputError(f"-o {target}: an artifact's name must end in .vmfb")
     if not target.resolve().parent.is_dir():
         raise InputError(f"-o {target}: the folder {target.parent} does not exist")
-    settings = _options(options)
     loaded = load_model(model)
+    settings = _options(options, loaded)
     with StageDisplay() as display:
         settings = display.attach(settings)
         program = _capture(loaded, settings, display)
@@ -51,8 +51,8 @@ def _stem(model: str) -> str:
     return Path(model.rpartition(":")[0] if ".py:" in model else model).stem
 
 
-def _options(options: dict[str, Any]) -> Options:
-    values = dict(options)
+def _options(options: dict[str, Any], loaded: LoadedModel) -> Options:
+    values = {**options, **loaded.options}
     values["lowerings"] = dict(_lowering(text) for text in values["lowerings"])
     return compile_options(values.pop("target"), **values)
 
@@ -107,10 +107,10 @@ def verify_model(
     model: str, rtol: float | None, atol: float | None, device: str | None, options: dict[str, Any]
 ) -> int:
     """``pipeline verify``; the exit code."""
-    settings = _options(options)
     if (rtol is None) != (atol is None):
         raise InputError("give both --rtol and --atol, or neither")
     loaded = load_model(model)
+    settings = _options(options, loaded)
     with StageDisplay() as display:
         settings = display.attach(settings)
         artifact = compiler.compile_program(_capture(loaded, settings, display), settings)
@@ -146,8 +146,8 @@ def _console() -> Console:
 
 def explain_model(model: str, options: dict[str, Any]) -> int:
     """``pipeline explain``; the exit code."""
-    settings = _options(options)
     loaded = load_model(model)
+    settings = _options(options, loaded)
     with StageDisplay() as display:
         program = _capture(loaded, settings, display)
         with display.timed("probe"):

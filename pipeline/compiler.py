@@ -30,6 +30,7 @@ from .stages import STAGE_NAMES, passes_between
 from .targets.resolve import describe, fit
 from .targets.target import Step, Target, combined_ladder
 from .tools_path import iree_compile
+from .user_decompositions import UserDecompositions
 
 # Weights up to this many bytes travel inside the .vmfb with --weights auto.
 INLINE_BYTES = 4 << 20
@@ -53,7 +54,7 @@ class Options:
 
     weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
     lowerings: custom operator -> the lowering it must get, by its title, or "meaning".
-    shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
+    decompositions: the user's. shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
     print_before: passes before which to print the IR. print_after: stages or passes after which to print it.
     dump_dir: folder for the IR after every pass. disable_passes: passes of ours to leave out.
     """
@@ -62,6 +63,7 @@ class Options:
     weights: str = "auto"
     iree_args: tuple[str, ...] = ()
     lowerings: Mapping[str, str] = field(default_factory=dict)
+    decompositions: UserDecompositions = field(default_factory=UserDecompositions)
     shape_libraries: tuple[str, ...] = ()
     print_before: tuple[str, ...] = ()
     print_after: tuple[str, ...] = ()

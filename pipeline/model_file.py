@@ -6,6 +6,7 @@ A Python file holds, at module level,
     example_inputs   or get_example_inputs()   a tuple of arguments, a dict of keyword arguments, or both
     dynamic_shapes   (optional)                as for torch.export.export
     further_inputs   or get_further_inputs()   (optional) a list of more inputs, of other sizes, to verify with
+    decompositions, keep     (optional)            as for `pipeline.compile`
     entry_points     or get_entry_points()     (optional) instead of the two above: see `pipeline.compile`
 
 ``model.py:NAME`` takes NAME (a module, or a function that returns one) instead of ``model``.
@@ -20,7 +21,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,13 +32,16 @@ from torch.export import ExportedProgram
 from .entry_points import EntrySpec, further_inputs, split_inputs
 from .errors import InputError
 
+_OPTIONS = ("decompositions", "keep")
+
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with the entry points to compile."""
+    """A model with the entry points to compile. options: those of `pipeline.compile` that the file gives."""
 
     model: torch.nn.Module | ExportedProgram
     entries: dict[str, EntrySpec]
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def load_model(text: str) -> LoadedModel:
@@ -51,7 +55,8 @@ def load_model(text: str) -> LoadedModel:
         raise InputError(f"{path}: MODEL is model.py, model.py:NAME or a .pt2 file")
     module = _run_file(path)
     model = _model(module, path, attribute)
-    return LoadedModel(model, _entries(module, path))
+    options = {name: getattr(module, name) for name in _OPTIONS if hasattr(module, name)}
+    return LoadedModel(model, _entries(module, path), options)
 
 
 def _split(text: str) -> tuple[Path, str | None]:
