@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import warm_workers
+
 DEFAULT_TIMEOUT = 1800.0
 """Seconds that one compiler process may take; ``compile(timeout=...)`` and ``--timeout`` change it."""
 
@@ -57,7 +59,7 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
             problem = None if code == 0 else _death(code, log)
         except subprocess.TimeoutExpired:
             timed_out = True
-            problem = f"it took longer than the time limit of {limits.timeout:g} s"
+            problem = _too_long(limits)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -85,17 +87,37 @@ def run_job(folder: Path, job: dict[str, Any], limits: Limits) -> dict[str, Any]
     (folder / "job.json").write_text(json.dumps(job))
     result = folder / "result.json"
     result.unlink(missing_ok=True)
-    outcome = run([sys.executable, "-P", "-m", "pipeline.worker", str(folder)], folder, limits)
+    outcome = _run_worker(folder, limits)
     if outcome.problem is None and result.exists():
         return json.loads(result.read_text())
     return outcome
+
+
+def _run_worker(folder: Path, limits: Limits) -> Outcome:
+    log = folder / "output.txt"
+    log.unlink(missing_ok=True)
+    try:
+        code = warm_workers.run(folder.resolve(), limits.memory_bytes(), limits.timeout)
+    except warm_workers.TookTooLongError:
+        return Outcome(_too_long(limits), _text(log), timed_out=True)
+    except warm_workers.WorkerGoneError:
+        return Outcome("it could not be started", _text(log))
+    return Outcome(None if code == 0 else _death(code, log), _text(log))
+
+
+def _too_long(limits: Limits) -> str:
+    return f"it took longer than the time limit of {limits.timeout:g} s"
+
+
+def _text(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
 
 
 def _death(code: int, log: Path) -> str:
     if code > 0:
         return f"it exited with status {code}"
     name = signal.Signals(-code).name
-    tail = log.read_text(errors="replace")[-4000:]
+    tail = _text(log)[-4000:]
     if name == "SIGKILL" or "bad_alloc" in tail or "out of memory" in tail.lower():
         return f"it ran out of memory ({name})"
     return f"it crashed ({name})"

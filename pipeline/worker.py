@@ -17,7 +17,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-
 _PRELOADED = (
     "torch_mlir.dialects.torch",
     "torch_mlir.passmanager",
