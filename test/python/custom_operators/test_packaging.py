@@ -96,7 +96,6 @@ def refusals(tree: Path, cwd: Path) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.compiler("c")
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake")
 def test_a_wheel_takes_its_kernels_along(tree, tmp_path):

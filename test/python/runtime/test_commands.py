@@ -165,7 +165,6 @@ except ImportError as error:
 """
 
 
-@pytest.mark.slow
 def test_a_machine_that_only_runs_artifacts(artifact: Path, tmp_path: Path) -> None:
     """The documented way to install only the runtime, in a bare virtual environment."""
     venv.create(tmp_path / "venv", with_pip=True)
