@@ -20,7 +20,7 @@ from .errors import InputError
 from .explanation import Explanation, explain_program
 from .program import Program
 from .shape_libraries import ShapeLibrary
-from .stages import optional_passes
+from .stages import OFFERED, optional_passes
 from .targets import parse_targets
 from .user_decompositions import Operator
 
@@ -94,6 +94,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     print_after: Sequence[str] = (),
     dump_dir: str | os.PathLike[str] | None = None,
     disable_passes: Sequence[str] = (),
+    enable_passes: Sequence[str] = (),
     timeout: float = child.DEFAULT_TIMEOUT,
     memory_limit: int | None = None,
     **callbacks: Callable[..., None],
@@ -114,6 +115,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     print_before, print_after: passes (after: or stages) around which to print the IR.
     dump_dir: a folder for the IR after every pass.
     disable_passes: passes of ours to leave out, which is how to see what a fusion is worth or whether it is to blame.
+    enable_passes: passes of ours that run only when asked for.
     timeout, memory_limit: seconds and bytes that one compiler process may take.
     """
     if weights not in _WEIGHTS:
@@ -123,6 +125,9 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
             raise InputError(
                 f"no pass '{name}' can be switched off; these can: {', '.join(optional_passes())}"
             )
+    for name in enable_passes:
+        if name not in OFFERED:
+            raise InputError(f"no pass '{name}' waits to be asked for; these do: {', '.join(OFFERED)}")
     folder = Path(dump_dir) if dump_dir is not None else None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +141,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
         print_before=tuple(print_before),
         print_after=tuple(print_after),
         dump_dir=folder,
-        disable_passes=tuple(disable_passes),
+        disable_passes=(*disable_passes, *(name for name in OFFERED if name not in enable_passes)),
         limits=child.Limits(timeout, memory_limit),
         **callbacks,
     )

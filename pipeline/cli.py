@@ -23,6 +23,8 @@ _TARGET_OPTIONS = (
     click.option("--shape-lib", multiple=True, type=click.Path(path_type=Path),
                  help="shape and dtype functions that come before ours, .py or .mlir; repeatable"),
     click.option("--disable-pass", "disable_passes", multiple=True, help="leave out this pass of ours; repeatable"),
+    click.option("--enable-pass", "enable_passes", multiple=True,
+                 help="run this pass of ours, which runs only when asked for; repeatable"),
     click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
     click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
 )  # fmt: skip

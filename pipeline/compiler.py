@@ -26,7 +26,7 @@ from .importer import import_program
 from .probe import find_unsupported, has_unknown
 from .program import Program
 from .refinement_errors import from_refinement
-from .stages import STAGE_NAMES, passes_between
+from .stages import OFFERED, STAGE_NAMES, passes_between
 from .targets.resolve import describe, fit
 from .targets.target import Step, Target, combined_ladder
 from .tools_path import iree_compile
@@ -68,7 +68,7 @@ class Options:
     print_before: tuple[str, ...] = ()
     print_after: tuple[str, ...] = ()
     dump_dir: Path | None = None
-    disable_passes: tuple[str, ...] = ()
+    disable_passes: tuple[str, ...] = OFFERED
     limits: child.Limits = field(default_factory=child.Limits)
     on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
     on_print: Callable[[str, str], None] = lambda name, text: None

@@ -24,12 +24,15 @@ REFINE = "refine-shapes"
 # They know the forms that torch-mlir's own decompositions leave.
 FUSIONS = "fold-batch-norm,separate-convolution-bias,merge-shared-input-matmuls"
 
+OFFERED = ("merge-shared-input-matmuls", "recognize-attention")
+"""Passes that run only when asked for: what they were worth is in docs/benchmarks.md."""
+
 STAGES = (
     Stage("torch", "the captured program in the Torch dialect"),
     Stage(
         "refined",
         "the same, decomposed, with every rank and dtype known",
-        f"{REFINE},keep-nan-comparisons,{EXPORT_PIPELINE},{FUSIONS},{REFINE},verify-refined",
+        f"{REFINE},keep-nan-comparisons,recognize-attention,{EXPORT_PIPELINE},{FUSIONS},{REFINE},verify-refined",
     ),
     Stage(
         "linalg",
@@ -47,7 +50,7 @@ STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 
 def passes_between(
-    after: str, last: str, libraries: Sequence[str] = (), disabled: Sequence[str] = ()
+    after: str, last: str, libraries: Sequence[str] = (), disabled: Sequence[str] = OFFERED
 ) -> list[tuple[str, str]]:
     """(stage, pass pipeline) of the dialect stages behind `after`, up to `last`.
 
