@@ -82,8 +82,12 @@ def _values(x: Tensor, corner: _Corner) -> Tensor:
 
 def _weight(corner: _Corner, changed: int | None = None) -> Tensor:
     """The product of the corner's weights, or how it changes along the dimension `changed`."""
-    factors = [tap.slope if axis == changed else tap.weight for axis, tap in enumerate(corner.taps)]
-    return math.prod(factors[1:], start=factors[0])
+    result = None
+    for axis, tap in enumerate(corner.taps):
+        factor = tap.slope if axis == changed else tap.weight
+        result = factor if result is None else result * factor
+    assert result is not None
+    return result
 
 
 def _corners(x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool) -> list[_Corner]:
@@ -116,7 +120,7 @@ def _near_taps(point: Tensor, size: int, interpolation: int, padding: int, align
 
     source, slope = _unnormalized(point, size, align_corners)
     source, factor = _padded(source, size, padding, align_corners)
-    slope = factor * slope
+    slope = torch.ones_like(source) * factor * slope
     if interpolation == _NEAREST:
         return [_Tap(torch.round(source), torch.ones_like(source), slope)]
     low = source.floor()
