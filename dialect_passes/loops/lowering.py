@@ -42,6 +42,14 @@ _ELEMENTS: dict[str, tuple[str, Kind]] = {
     "int32": ("i32", "int"),
 }
 
+_SCRATCH: dict[tuple[Kind, str], str] = {
+    ("real", "f32"): "float32",
+    ("real", "f64"): "float64",
+    ("complex", "f32"): "complex64",
+    ("complex", "f64"): "complex128",
+}
+"""The dtype of scratch memory, by its kind and by what the kernel computes in."""
+
 Sizes = tuple[int | Size, ...]
 Scratch = Callable[..., Mapping[str, Sequence[int | Size]]]
 
@@ -56,17 +64,18 @@ class _Tensor:
 
 
 def loops(
-    op: CustomOp, scratch: Scratch | None = None
+    op: CustomOp, scratch: Scratch | None = None, real: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers the decorated kernel as a lowering of `op`, for every target.
 
     The kernel takes the operator's arguments by name, and the others of its parameters are the results, in order. Of
     tensors it gets the part of one entry of the stack, which their first dimension counts.
     scratch: gets the sizes of the first tensor and tells those of the memory the kernel needs, by parameter name.
+    real: which of that holds real numbers though the tensors may be complex.
     """
 
     def declare(kernel: Callable[..., None]) -> Callable[..., None]:
-        register(op, LoopKernel(kernel, scratch))
+        register(op, LoopKernel(kernel, scratch, frozenset(real)))
         return kernel
 
     return declare
@@ -78,12 +87,15 @@ class LoopKernel(Lowering):
     form: Form = "linalg"
     targets = TARGETS
 
-    def __init__(self, kernel: Callable[..., None], scratch: Scratch | None) -> None:
+    def __init__(
+        self, kernel: Callable[..., None], scratch: Scratch | None, real: frozenset[str] = frozenset()
+    ) -> None:
         self.declared = declared(kernel)
         self.title = f"loops {self.declared.function}"
         self.identity = (self.form, self.declared.function)
         self._kernel = kernel
         self._scratch = scratch
+        self._real = real
 
     def refuses(self, call: CallTypes) -> str | None:
         """Dtypes that kernels do not compute in."""
@@ -142,7 +154,8 @@ class LoopKernel(Lowering):
         for name, own in needed.items():
             whole = (first.sizes[0], *own)
             shape = tuple(size if isinstance(size, int) else None for size in whole)
-            scratch.append(_Tensor(name, TensorType(shape, _scratch_dtype(first.type.dtype, real)), whole))
+            kind: Kind = "real" if name in self._real else _ELEMENTS[first.type.dtype][1]
+            scratch.append(_Tensor(name, TensorType(shape, _SCRATCH[kind, real]), whole))
         return operands, results, scratch
 
     def _executable(
@@ -230,12 +243,3 @@ def _computes_in(call: CallTypes, device: str) -> str:
     types = [tensor.dtype for _, tensor in call.tensors()]
     single = not any(dtype in ("float64", "complex128") for dtype in types)
     return "f32" if single and device != "cpu" else "f64"
-
-
-def _scratch_dtype(dtype: str, real: str) -> str:
-    """The dtype of scratch memory: of the first tensor's kind, in the precision that the kernel computes in."""
-    names = {
-        "real": {"f32": "float32", "f64": "float64"},
-        "complex": {"f32": "complex64", "f64": "complex128"},
-    }
-    return names[_ELEMENTS[dtype][1]][real]

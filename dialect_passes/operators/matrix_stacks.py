@@ -62,7 +62,7 @@ def lu_factor(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if is_empty(a):
         side = min(a.shape[-2:])
         numbers = torch.zeros(*batch, side, dtype=torch.int32, device=a.device)
-        return a.clone(), numbers, torch.zeros(batch, dtype=torch.int32, device=a.device)
+        return a.new_zeros(a.shape), numbers, torch.zeros(batch, dtype=torch.int32, device=a.device)
     lu, pivots, info = loop(_stacked(a, 2))
     return _unstacked(lu, batch), _unstacked(pivots, batch), _unstacked(info, batch)
 
@@ -86,7 +86,7 @@ def lu_solve(lu: Tensor, pivots: Tensor, b: Tensor, adjoint: bool) -> Tensor:
     lu, b = broadcast_batches(lu, b)
     pivots = pivots.expand(lu.shape[:-1])
     if is_empty(lu, b):
-        return b.clone()
+        return b.new_zeros(b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(lu, 2), _stacked(pivots, 1), adjoint), b.shape[:-2])
 
 
@@ -96,7 +96,7 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 
     a, b = broadcast_batches(a, b)
     if is_empty(a, b):
-        return b.clone()
+        return b.new_zeros(b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(a, 2), upper, unit), b.shape[:-2])
 
 
@@ -108,7 +108,7 @@ def cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
 
     batch = a.shape[:-2]
     if is_empty(a):
-        return a.clone(), torch.zeros(batch, dtype=torch.int32, device=a.device)
+        return a.new_zeros(a.shape), torch.zeros(batch, dtype=torch.int32, device=a.device)
     factor, info = loop(_stacked(a, 2))
     return _unstacked(factor, batch), _unstacked(info, batch)
 
@@ -118,7 +118,7 @@ def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     from .reflection_loops import geqrf as loop
 
     if is_empty(a):
-        return a.clone(), a.new_zeros(*a.shape[:-2], min(a.shape[-2:]))
+        return a.new_zeros(a.shape), a.new_zeros(*a.shape[:-2], min(a.shape[-2:]))
     factors, taus = loop(_stacked(a, 2))
     return _unstacked(factors, a.shape[:-2]), _unstacked(taus, a.shape[:-2])
 
@@ -128,5 +128,46 @@ def reflect(b: Tensor, v: Tensor, taus: Tensor, adjoint: bool) -> Tensor:
     from .reflection_loops import reflect_rows as loop
 
     if is_empty(b, taus):
-        return b.clone()
+        return b.new_zeros(b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(v, 2), _stacked(taus, 1), adjoint), b.shape[:-2])
+
+
+def eigh(a: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
+    """Ascending eigenvalues and eigenvectors, from the lower triangle."""
+    from .spectral_loops import eigh as loop
+
+    if is_empty(a):
+        return a.new_zeros(a.shape[:-1], dtype=a.abs().dtype), a.new_zeros(a.shape)
+    values, found = loop(_stacked(a, 2), vectors)
+    return _unstacked(values, a.shape[:-2]), _unstacked(found, a.shape[:-2])
+
+
+def svd(a: Tensor, full: bool, vectors: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """U, descending singular values and Vᴴ of matrices with no more columns than rows."""
+    from .spectral_loops import svd as loop
+
+    batch, (rows, columns) = a.shape[:-2], a.shape[-2:]
+    if is_empty(a):
+        values = a.new_zeros(*batch, columns, dtype=a.abs().dtype)
+        size = rows if full else columns
+        return eye_like(a, rows, size).clone(), values, eye_like(a, columns, columns).clone()
+    u, values, vh = loop(_stacked(a, 2), full and vectors, vectors)
+    return _unstacked(u, batch), _unstacked(values, batch), _unstacked(vh, batch)
+
+
+def eig(a: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors, complex."""
+    from .eigen_loops import eig as loop
+
+    a = a.to(a.dtype.to_complex())
+    if is_empty(a):
+        return a.new_zeros(a.shape[:-1]), a.new_zeros(a.shape)
+    values, found = loop(_stacked(a, 2), vectors)
+    return _unstacked(values, a.shape[:-2]), _unstacked(found, a.shape[:-2])
+
+
+def matrix_exp(a: Tensor) -> Tensor:
+    """The exponential of each matrix."""
+    from .eigen_loops import matrix_exp as loop
+
+    return a.new_zeros(a.shape) if is_empty(a) else _unstacked(loop(_stacked(a, 2)), a.shape[:-2])

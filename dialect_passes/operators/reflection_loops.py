@@ -23,42 +23,69 @@ def squared(x):
     return real(x) * real(x) + imag(x) * imag(x)
 
 
-def reflect(w, row, v, column, first, tau):
-    """Applies 1 - tau v vᴴ to the columns of w from `first` on; v is a column below its diagonal."""
+def reflect(w, row, v, column, pivot, first, tau):
+    """Applies 1 - tau v vᴴ from the left to the columns of w from `first` on.
+
+    v is a column: 1 in the row `pivot`, and what it holds below.
+    """
     rows, columns = w.shape
     for j in range(first, columns):
-        row[j] = w[column, j]
-    for i in range(column + 1, rows):
+        row[j] = w[pivot, j]
+    for i in range(pivot + 1, rows):
         factor = conj(v[i, column])
         for j in range(first, columns):
             row[j] = row[j] + factor * w[i, j]
     for j in range(first, columns):
         row[j] = tau * row[j]
-        w[column, j] = w[column, j] - row[j]
-    for i in range(column + 1, rows):
+        w[pivot, j] = w[pivot, j] - row[j]
+    for i in range(pivot + 1, rows):
         factor = v[i, column]
         for j in range(first, columns):
             w[i, j] = w[i, j] - factor * row[j]
+
+
+def reflect_right(w, v, column, pivot, first, tau):
+    """Applies 1 - tau v vᴴ from the right to the rows of w from `first` on."""
+    rows, columns = w.shape
+    for i in range(first, rows):
+        total = w[i, pivot]
+        for j in range(pivot + 1, columns):
+            total = total + w[i, j] * v[j, column]
+        total = total * tau
+        w[i, pivot] = w[i, pivot] - total
+        for j in range(pivot + 1, columns):
+            w[i, j] = w[i, j] - total * conj(v[j, column])
+
+
+def reflection(w, column, pivot):
+    """The reflection whose adjoint makes a column zero below the row `pivot`: what is left there, and tau.
+
+    It is left in the column, below the pivot.
+    """
+    rows = w.shape[0]
+    rest = 0.0
+    for i in range(pivot + 1, rows):
+        rest = rest + squared(w[i, column])
+    alpha = w[pivot, column]
+    beta = real(alpha)
+    tau = alpha * 0.0
+    # `not`: of NaN too, which then spreads as it does in LAPACK.
+    if not (rest == 0.0 and imag(alpha) == 0.0):
+        beta = -copysign(sqrt(squared(alpha) + rest), real(alpha))
+        tau = (beta - alpha) / beta
+        scale = 1.0 / (alpha - beta)
+        for i in range(pivot + 1, rows):
+            w[i, column] = w[i, column] * scale
+    return beta, tau
 
 
 def triangularize(w, row, taus):
     """QR of w in place: R, and the reflections below it."""
     rows, columns = w.shape
     for k in range(min(rows, columns)):
-        rest = 0.0
-        for i in range(k + 1, rows):
-            rest = rest + squared(w[i, k])
-        alpha = w[k, k]
-        tau = alpha * 0.0
-        # `not`: of NaN too, which then spreads as it does in LAPACK.
-        if not (rest == 0.0 and imag(alpha) == 0.0):
-            beta = -copysign(sqrt(squared(alpha) + rest), real(alpha))
-            tau = (beta - alpha) / beta
-            scale = 1.0 / (alpha - beta)
-            for i in range(k + 1, rows):
-                w[i, k] = w[i, k] * scale
-            reflect(w, row, w, k, k + 1, conj(tau))
-            w[k, k] = beta
+        beta, tau = reflection(w, k, k)
+        reflect(w, row, w, k, k, k + 1, conj(tau))
+        w[k, k] = beta
         taus[k] = tau
 
 
@@ -96,8 +123,8 @@ def reflect_loop(b, v, taus, adjoint, x, w, row):
     copy(b, w)
     if adjoint:
         for k in range(count):
-            reflect(w, row, v, k, 0, conj(taus[k]))
+            reflect(w, row, v, k, k, 0, conj(taus[k]))
     else:
         for k in range(count - 1, -1, -1):
-            reflect(w, row, v, k, 0, taus[k])
+            reflect(w, row, v, k, k, 0, taus[k])
     copy(w, x)
