@@ -151,3 +151,18 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     counted = index.new_zeros((weight.shape[0],)).index_put((index,), ones, accumulate=True) > 0
     scaled = counted.unsqueeze(1) & (length > max_norm)
     return torch.where(scaled, weight * (max_norm / (length + 1e-7)), weight)
+
+
+@decomposes("aten.embedding_dense_backward.default")
+def embedding_dense_backward(
+    grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    """Each row of the gradient is added to the embedding that was looked up, be it by a single number."""
+    width, index = grad.shape[-1], indices.reshape(-1)
+    rows = grad.reshape(-1, width)
+    if scale_grad_by_freq:
+        ones = index.new_ones(index.shape)
+        counts = index.new_zeros((num_weights,)).index_put((index,), ones, accumulate=True)
+        rows = rows / counts.index_select(0, index).unsqueeze(1)
+    rows = rows.masked_fill((index == padding_idx).unsqueeze(1), 0)
+    return grad.new_zeros((num_weights, width)).index_put((index,), rows, accumulate=True)
