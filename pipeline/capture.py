@@ -60,20 +60,25 @@ def capture(
     cannot capture, naming the user's line.
     """
     program = Program({}, {}, {}, {}, {})
-    exported = {name: _export(model, name, spec) for name, spec in entries.items()}
+    items = {name: _export(model, name, spec) for name, spec in entries.items()}
     own = decompositions or UserDecompositions()
     table = own.applied_to(decomposition_table())
     calls = CustomCalls(custom or CustomLowerings(), table)
-    for item in exported.values():
+    for item in items.values():
         item.decompose(table, calls, own)
-    mutated = {name for item in exported.values() for name in _mutated_names(item.ep)}
+    mutated = {name for item in items.values() for name in _mutated_names(item.ep)}
     tied = _TiedNames()
-    for name, item in exported.items():
+    for name, item in items.items():
         _Entry(name, item, program, mutated, tied).add()
     _refuse_shared_state(program)
     program.definitions.update(calls.definitions)
     program.choices.extend(calls.choices)
     return program
+
+
+def exported(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec) -> ExportedProgram:
+    """An entry point as torch.export gives it, with every operator whole. Raises as `capture` does."""
+    return _export(model, name, spec).ep
 
 
 @dataclass

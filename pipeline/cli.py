@@ -108,12 +108,17 @@ def inspect(artifact: Path, as_json: bool) -> None:
 @click.option("--rtol", type=float, help="relative tolerance instead of the dtype's default; with --atol")
 @click.option("--atol", type=float, help="absolute tolerance instead of the dtype's default; with --rtol")
 @click.option("--device", help="where to run it; default the first target")
+@click.option(
+    "--bisect", is_flag=True, help="where outputs are wrong: name the first operator that is, and its line"
+)
 @_target_options
-def verify(model: str, rtol: float | None, atol: float | None, device: str | None, **options: Any) -> None:
+def verify(
+    model: str, rtol: float | None, atol: float | None, device: str | None, bisect: bool, **options: Any
+) -> None:
     """Compile MODEL and compare it with eager PyTorch, output by output."""
     from . import commands
 
-    sys.exit(commands.verify_model(model, rtol, atol, device, options))
+    sys.exit(commands.verify_model(model, rtol, atol, device, bisect, options))
 
 
 @cli.command()

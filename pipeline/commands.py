@@ -104,7 +104,12 @@ def _say_compiled(target: Path, artifact: Any, written: list[Path]) -> None:
 
 
 def verify_model(
-    model: str, rtol: float | None, atol: float | None, device: str | None, options: dict[str, Any]
+    model: str,
+    rtol: float | None,
+    atol: float | None,
+    device: str | None,
+    bisect: bool,
+    options: dict[str, Any],
 ) -> int:
     """``pipeline verify``; the exit code."""
     if (rtol is None) != (atol is None):
@@ -119,7 +124,19 @@ def verify_model(
     _show_comparisons(found, executable)
     wrong = [item for item in found if not item.right]
     print(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
+    if wrong and bisect:
+        _say_culprit(loaded, settings, device)
     return EXIT_MISMATCH if wrong else 0
+
+
+def _say_culprit(loaded: LoadedModel, settings: Options, device: str | None) -> None:
+    from .bisection import bisect
+
+    culprit = bisect(loaded.model, loaded.entries, settings, device=device)
+    print(
+        culprit
+        or "with the values of all operators returned, everything is right: the fault is in how they are joined"
+    )
 
 
 def _show_comparisons(found: list[Comparison], executable: Executable) -> None:
