@@ -75,7 +75,9 @@ def explain(
     """
     settings = compile_options(target, **options)
     program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points), settings)
-    return explain_program(program, settings.targets, settings.limits, settings.shape_libraries)
+    return explain_program(
+        program, settings.targets, settings.limits, settings.shape_libraries, settings.disable_passes
+    )
 
 
 def compile_options(  # noqa: PLR0913 (one for each of the command's)

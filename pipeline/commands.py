@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.dialect_passes.registry import PASSES
+
 from . import compiler
 from .api import capture_checked, compile_options
 from .compiler import Options
@@ -169,7 +171,7 @@ def explain_model(model: str, options: dict[str, Any]) -> int:
         program = _capture(loaded, settings, display)
         with display.timed("probe"):
             explanation = explain_program(
-                program, settings.targets, settings.limits, settings.shape_libraries
+                program, settings.targets, settings.limits, settings.shape_libraries, settings.disable_passes
             )
     _show_explanation(explanation)
     return EXIT_UNSUPPORTED if explanation.unsupported else 0
@@ -188,6 +190,8 @@ def _show_explanation(explanation: Explanation) -> None:
     print(
         f"{len(explanation.operators)} operators, {calls} calls, {len(explanation.unsupported)} unsupported"
     )
+    for name, count in explanation.passes.items():
+        print(f"{name}: {count} {'change' if count == 1 else 'changes'}: {PASSES[name]}")
     print(
         f"weights: {human_bytes(explanation.weights_bytes)}; state: {', '.join(explanation.state) or 'none'}"
     )
