@@ -23,6 +23,7 @@ from torch.export.graph_signature import (
 
 from pipeline.dialect_passes.custom_operators.errors import CustomOperatorError
 from pipeline.dialect_passes.operators import decomposition_table
+from pipeline.dialect_passes.operators.registry import make_traceable
 from pipeline.runtime import dtypes
 from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
@@ -138,6 +139,7 @@ def _refuse_rebuilt_class(error: Exception) -> None:
 
 
 def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec) -> _Exported:
+    make_traceable()
     if isinstance(model, ExportedProgram):
         return _Exported(model, None, {})
     with spec.as_forward(model, name), warnings.catch_warnings():

@@ -38,6 +38,13 @@ def broadcast_batches(*tensors: Tensor) -> list[Tensor]:
     return [tensor.expand(*batch, *tensor.shape[-2:]) for tensor in tensors]
 
 
+def _zeros(a: Tensor, shape: Sequence[Any]) -> Tensor:
+    """Of the dtype of `a`. (new_zeros leaves an operator that torch-mlir lacks.)"""
+    import torch
+
+    return torch.zeros(*shape, dtype=a.dtype, device=a.device)
+
+
 def _stacked(tensor: Tensor, rank: int) -> Tensor:
     """With one dimension for the batch and `rank` behind it."""
     batch = tensor.dim() - rank
@@ -62,7 +69,7 @@ def lu_factor(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if is_empty(a):
         side = min(a.shape[-2:])
         numbers = torch.zeros(*batch, side, dtype=torch.int32, device=a.device)
-        return a.new_zeros(a.shape), numbers, torch.zeros(batch, dtype=torch.int32, device=a.device)
+        return _zeros(a, a.shape), numbers, torch.zeros(batch, dtype=torch.int32, device=a.device)
     lu, pivots, info = loop(_stacked(a, 2))
     return _unstacked(lu, batch), _unstacked(pivots, batch), _unstacked(info, batch)
 
@@ -86,7 +93,7 @@ def lu_solve(lu: Tensor, pivots: Tensor, b: Tensor, adjoint: bool) -> Tensor:
     lu, b = broadcast_batches(lu, b)
     pivots = pivots.expand(lu.shape[:-1])
     if is_empty(lu, b):
-        return b.new_zeros(b.shape)
+        return _zeros(b, b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(lu, 2), _stacked(pivots, 1), adjoint), b.shape[:-2])
 
 
@@ -96,7 +103,7 @@ def solve_triangular(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 
     a, b = broadcast_batches(a, b)
     if is_empty(a, b):
-        return b.new_zeros(b.shape)
+        return _zeros(b, b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(a, 2), upper, unit), b.shape[:-2])
 
 
@@ -108,7 +115,7 @@ def cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
 
     batch = a.shape[:-2]
     if is_empty(a):
-        return a.new_zeros(a.shape), torch.zeros(batch, dtype=torch.int32, device=a.device)
+        return _zeros(a, a.shape), torch.zeros(batch, dtype=torch.int32, device=a.device)
     factor, info = loop(_stacked(a, 2))
     return _unstacked(factor, batch), _unstacked(info, batch)
 
@@ -118,7 +125,7 @@ def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     from .reflection_loops import geqrf as loop
 
     if is_empty(a):
-        return a.new_zeros(a.shape), a.new_zeros(*a.shape[:-2], min(a.shape[-2:]))
+        return _zeros(a, a.shape), _zeros(a, [*a.shape[:-2], min(a.shape[-2:])])
     factors, taus = loop(_stacked(a, 2))
     return _unstacked(factors, a.shape[:-2]), _unstacked(taus, a.shape[:-2])
 
@@ -128,7 +135,7 @@ def reflect(b: Tensor, v: Tensor, taus: Tensor, adjoint: bool) -> Tensor:
     from .reflection_loops import reflect_rows as loop
 
     if is_empty(b, taus):
-        return b.new_zeros(b.shape)
+        return _zeros(b, b.shape)
     return _unstacked(loop(_stacked(b, 2), _stacked(v, 2), _stacked(taus, 1), adjoint), b.shape[:-2])
 
 
@@ -137,7 +144,7 @@ def eigh(a: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
     from .spectral_loops import eigh as loop
 
     if is_empty(a):
-        return a.new_zeros(a.shape[:-1], dtype=a.abs().dtype), a.new_zeros(a.shape)
+        return _zeros(a, a.shape[:-1]).abs(), _zeros(a, a.shape)
     values, found = loop(_stacked(a, 2), vectors)
     return _unstacked(values, a.shape[:-2]), _unstacked(found, a.shape[:-2])
 
@@ -148,7 +155,7 @@ def svd(a: Tensor, full: bool, vectors: bool) -> tuple[Tensor, Tensor, Tensor]:
 
     batch, (rows, columns) = a.shape[:-2], a.shape[-2:]
     if is_empty(a):
-        values = a.new_zeros(*batch, columns, dtype=a.abs().dtype)
+        values = _zeros(a, [*batch, columns]).abs()
         size = rows if full else columns
         return eye_like(a, rows, size).clone(), values, eye_like(a, columns, columns).clone()
     u, values, vh = loop(_stacked(a, 2), full and vectors, vectors)
@@ -161,7 +168,7 @@ def eig(a: Tensor, vectors: bool) -> tuple[Tensor, Tensor]:
 
     a = a.to(a.dtype.to_complex())
     if is_empty(a):
-        return a.new_zeros(a.shape[:-1]), a.new_zeros(a.shape)
+        return _zeros(a, a.shape[:-1]), _zeros(a, a.shape)
     values, found = loop(_stacked(a, 2), vectors)
     return _unstacked(values, a.shape[:-2]), _unstacked(found, a.shape[:-2])
 
@@ -170,4 +177,4 @@ def matrix_exp(a: Tensor) -> Tensor:
     """The exponential of each matrix."""
     from .eigen_loops import matrix_exp as loop
 
-    return a.new_zeros(a.shape) if is_empty(a) else _unstacked(loop(_stacked(a, 2)), a.shape[:-2])
+    return _zeros(a, a.shape) if is_empty(a) else _unstacked(loop(_stacked(a, 2)), a.shape[:-2])

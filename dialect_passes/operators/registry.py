@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,6 +30,7 @@ _FAMILIES = (
     "incomplete_gamma",
     "indexing",
     "interpolation",
+    "least_squares",
     "linalg",
     "linear",
     "linear_systems",
@@ -60,6 +62,7 @@ _FAMILIES = (
 )
 
 _DECOMPOSITIONS: dict[str, Callable[..., Any]] = {}
+_TRACED: dict[str, Callable[..., Any]] = {}
 
 Sample = tuple[list[Any], dict[str, Any]]
 """Positional and named arguments of a call."""
@@ -81,6 +84,38 @@ def decomposes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return function
 
     return register
+
+
+def traced_by_decomposition(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As `decomposes`, for an operator that torch.export cannot trace: its own results depend on values.
+
+    What the decomposition makes of fake tensors is then what export takes for the results.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _TRACED[name] = function
+        return decomposes(name)(function)
+
+    return register
+
+
+def make_traceable() -> None:
+    """Tells torch.export the results of `traced_by_decomposition`. Imports torch."""
+    from torch._C import DispatchKey
+    from torch._subclasses.fake_impls import op_implementations_dict
+
+    load_families()
+    for name, function in _TRACED.items():
+        overload, key = _overload(name), DispatchKey.CompositeImplicitAutograd
+        if overload.has_kernel_for_dispatch_key(key):
+            overload.py_kernels[key] = function
+        else:
+            op_implementations_dict[overload] = functools.partial(_trace, function)
+
+
+def _trace(function: Callable[..., Any], mode: Any, overload: Any, *args: Any, **kwargs: Any) -> Any:
+    with mode:
+        return function(*args, **kwargs)
 
 
 def keeps(*names: str) -> None:

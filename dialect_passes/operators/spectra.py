@@ -61,7 +61,7 @@ def linalg_pinv(
     import torch
 
     if stacks.is_empty(a):
-        return a.new_zeros(*a.shape[:-2], a.shape[-1], a.shape[-2])
+        return torch.zeros(*a.shape[:-2], a.shape[-1], a.shape[-2], dtype=a.dtype, device=a.device)
     if hermitian:
         values, left = linalg_eigh(a)
         right = left
