@@ -28,7 +28,8 @@ from .weight_values import WeightValues
 _MUL, _ADD, _ONCE = "torch.aten.mul.Tensor", "torch.aten.add.Tensor", "torch.aten.mul.Scalar"
 _CONVOLUTION, _PRODUCT = "torch.aten.convolution", "torch.aten.mm"
 # What may stand between: a linear layer's result in its other dimensions, the one of a convolution over one dimension.
-_BETWEEN = {_CONVOLUTION: "torch.aten.squeeze.dim", _PRODUCT: "torch.aten.view"}
+_SQUEEZE = "torch.aten.squeeze.dim"
+_BETWEEN = {_CONVOLUTION: (_SQUEEZE,), _PRODUCT: ("torch.aten.view", "torch.aten.unflatten.int")}
 
 
 def run(module: ir.Module) -> int:
@@ -92,7 +93,7 @@ def _layer(value: ir.Value, weights: WeightValues) -> _Layer | None:
         path.insert(0, op)
         if op.name in _BETWEEN:
             return _checked(path, weights)
-        if op.name not in (_ADD, _ONCE, *_BETWEEN.values()):
+        if op.name not in (_ADD, _ONCE, *(name for names in _BETWEEN.values() for name in names)):
             return None
         value = op.operands[_main(op, weights)]
     return None
@@ -136,9 +137,9 @@ def _keeps_channels(op: ir.Operation, x: ir.Value, root: ir.Operation, weights: 
             and term in weights
             and _is_per_channel(term, x, axis)
         )
-    if op.name != _BETWEEN[root.name]:
+    if op.name not in _BETWEEN[root.name]:
         return False
-    if op.name == "torch.aten.view":
+    if op.name != _SQUEEZE:
         return before[-1:] == after[-1:] != (None,)
     dim = constant(op.operands[1])
     return dim is not None and dim > 1 and len(after) == len(before) - 1
