@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import wrap_dims
@@ -10,7 +11,23 @@ from pipeline.shape_lib.helpers.promotion import floating_or_complex
 from pipeline.shape_lib.helpers.reduction import over, reduced
 from pipeline.shape_lib.registry import dtype_function, shape_function
 
-from .registry import Sample, call_samples
+from .registry import Sample, call_samples, decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.amax.default", "aten.amin.default")
+def extreme_of_number(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
+    """torch-mlir has no reduction of a tensor without dimensions: it is its own extreme."""
+    return NotImplemented if x.dim() else x.clone()
+
+
+@decomposes("aten.aminmax.default")
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Both extremes, along `dim` or of all."""
+    dims = list(range(x.dim())) if dim is None else [dim]
+    return x.amin(dims, keepdim), x.amax(dims, keepdim)
 
 
 # torch-mlir crashes on any.dims.

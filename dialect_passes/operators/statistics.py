@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import assert_same, with_size, wrap_dim
 from pipeline.shape_lib.helpers.promotion import floating, same
 from pipeline.shape_lib.helpers.reduction import picked
 from pipeline.shape_lib.registry import dtype_function, shape_function
 from pipeline.shape_lib.sizes import unknown_size
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @shape_function("aten.histc.default")
@@ -280,3 +287,53 @@ def unique_consecutive_dtype(
     """Places and counts are int64."""
     _, dtype = x
     return dtype, dtypes.int64, dtypes.int64
+
+
+@decomposes("aten.mode.default")
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The most frequent value, of several the smallest, and its last place."""
+    import torch
+
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    rows = x.movedim(dim, -1)
+    alike = rows.unsqueeze(-1) == rows.unsqueeze(-2)
+    if x.is_floating_point():
+        alike = alike | (torch.isnan(rows).unsqueeze(-1) & torch.isnan(rows).unsqueeze(-2))
+    counts = alike.sum(-1)
+    frequent = counts == counts.amax(-1, True)
+    order = torch.sort(rows, -1).indices
+    first = torch.gather(frequent, -1, order).to(torch.int32)
+    chosen = torch.gather(order, -1, torch.argmax(first, -1, True))
+    places = torch.arange(x.shape[dim], device=x.device)
+    level = torch.gather(alike, -2, chosen.unsqueeze(-1).expand(alike.shape[:-2] + (1, alike.shape[-1])))
+    nowhere = torch.full((), -1, dtype=torch.int64, device=x.device)
+    last = torch.where(level.squeeze(-2), places, nowhere).amax(-1, True)
+    value = torch.gather(rows, -1, last)
+    return _with_dim(value, dim, keepdim), _with_dim(last, dim, keepdim)
+
+
+def _with_dim(picked: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """The last dimension, of size 1, back in its place or away."""
+    return picked.movedim(-1, dim) if keepdim else picked.squeeze(-1)
+
+
+@decomposes("aten.nanmedian.dim")
+def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower median of what is not NaN, and its place; NaN where there is nothing else."""
+    import torch
+
+    if x.dim() == 0 or not x.is_floating_point():
+        return torch.median(x, dim, keepdim)
+    rows = x.movedim(dim, -1)
+    values, order = torch.sort(rows, -1)
+    count = (~torch.isnan(rows)).sum(-1, keepdim=True)
+    middle = (count - 1).clamp(min=0) // 2
+    value, place = torch.gather(values, -1, middle), torch.gather(order, -1, middle)
+    return _with_dim(value, dim, keepdim), _with_dim(place, dim, keepdim)
+
+
+@decomposes("aten.nanmedian.default")
+def nanmedian(x: Tensor) -> Tensor:
+    """The lower median of all elements that are not NaN."""
+    return nanmedian_dim(x.reshape(-1), 0)[0]
