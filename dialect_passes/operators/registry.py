@@ -51,6 +51,7 @@ _FAMILIES = (
     "scans",
     "searching",
     "segments",
+    "selection",
     "short_time_fourier",
     "solvers",
     "special",
