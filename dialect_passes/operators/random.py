@@ -100,6 +100,30 @@ def multinomial(weights: Tensor, count: int, replacement: bool = False) -> Tenso
     return (shares < draws).sum(-1)
 
 
+@decomposes("aten.rrelu_with_noise_functional.default")
+def rrelu(
+    x: Tensor,
+    noise: Tensor,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """A random slope where x <= 0; and the slopes. Eager draws for those elements only, one after the other.
+
+    Here as many are drawn as there are elements, and the first are used: later draws differ from eager's.
+    """
+    import torch
+
+    if not training:
+        return torch.nn.functional.leaky_relu(x, (lower + upper) / 2), noise
+    down = (x <= 0).reshape(-1)
+    draws = torch.ops.aten.uniform.default(x.new_empty(down.shape, dtype=torch.float64), lower, upper)
+    drawn = draws.index_select(0, (down.cumsum(0) - 1).clamp(min=0)).to(x.dtype)
+    slopes = torch.where(down, drawn, 1.0).to(x.dtype).reshape(x.shape)
+    return x * slopes, slopes
+
+
 @shape_function("aten.bernoulli.p", "aten.geometric.default")
 def probable_shape(x: list[int], p: float, generator: Any) -> list[int]:
     """A draw per element."""
