@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch.fx import Node
 
 from .program import Program
 
@@ -42,6 +43,8 @@ def _earlier_end(program: Program, fails: Fails) -> Program:
 
     def until(count: int) -> Program:
         kept = set(names[:count])
+        # A tuple is no result: without all that is taken out of it, it goes too.
+        kept -= {node.name for node in _tuples(program) if any(user.name not in kept for user in node.users)}
         ends = [
             node.name
             for node in program.operators()
@@ -108,6 +111,10 @@ def _smallest(most: int, holds: Callable[[int], bool]) -> int:
         else:
             low = middle + 1
     return high
+
+
+def _tuples(program: Program) -> list[Node]:
+    return [node for node in program.operators() if not _is_tensor(program, node.name)]
 
 
 def _is_tensor(program: Program, name: str) -> bool:
