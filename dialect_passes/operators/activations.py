@@ -1,4 +1,4 @@
-"""Gradients of activation functions, as eager computes them."""
+"""Activation functions that the lowering cannot do, and gradients as eager computes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from .registry import decomposes
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@decomposes("aten._softmax.default")
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """Of a single number: torch-mlir's lowering of it does not end."""
+    import torch
+
+    if x.dim():
+        return NotImplemented
+    return torch.ops.aten._softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
 
 
 @decomposes("aten.silu_backward.default")

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import assert_sizes, wrap_dims
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.empty_permuted.default", "aten.empty_strided.default")
+def empty_laid_out(size: list[int], layout_in_memory: list[int], **options: Any) -> Tensor:
+    """Compiled programs choose layouts themselves."""
+    import torch
+
+    return torch.ops.aten.empty.memory_format(size, **options)
+
+
+@decomposes("aten.new_empty_strided.default")
+def new_empty_strided(x: Tensor, size: list[int], stride: list[int], **options: Any) -> Tensor:
+    """Compiled programs choose layouts themselves."""
+    import torch
+
+    return torch.ops.aten.new_empty.default(x, size, **options)
 
 
 @shape_function("aten._efficientzerotensor.default")

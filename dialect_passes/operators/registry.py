@@ -48,6 +48,7 @@ _FAMILIES = (
     "reduction",
     "reflections",
     "resampling",
+    "rolling",
     "scans",
     "searching",
     "segments",
