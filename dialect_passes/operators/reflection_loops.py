@@ -96,6 +96,12 @@ def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     return factors, taus
 
 
+@geqrf.fake
+def geqrf_fake(a: Tensor) -> tuple[Tensor, Tensor]:
+    """torch has none for symbolic sizes."""
+    return torch.empty_like(a), a.new_empty(a.shape[0], torch.sym_min(a.shape[1], a.shape[2]))
+
+
 @loops(geqrf, scratch=_work)
 def geqrf_loop(a, factors, taus, w, row):
     """Column by column."""
