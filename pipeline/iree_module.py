@@ -26,6 +26,8 @@ from iree.compiler import ir
 
 from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCOPE
 
+from .bound_writes import bound_writes
+from .bounded_sizes import bound_sizes
 from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
 from .separate_fills import separate_fills
@@ -44,10 +46,12 @@ def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mappi
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
+        bound_writes(module)
         separate_fills(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:
             _rewrite_function(function.operation, parameters, state)
+        bound_sizes(module, [function.operation for function in functions])
         declarations = parameters.declarations(state)
         _append(module, declarations)
         reflection = ir.Attribute.parse(f"{{{_quote(REFLECTION_KEY)} = {_quote(manifest)}}}")
