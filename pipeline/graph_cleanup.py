@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 
 from .complex_scalars import lift_complex_scalars
 from .control_flow import graphs
+from .empty_tensors import make_empty_tensors
 from .narrow_integers import widen_narrow_integers
 from .symbolic_views import rewrite_views
 
@@ -47,6 +48,7 @@ def _clean(module: GraphModule) -> None:
         elif node.op == "call_function" and _packet_name(node.target) in _SCATTERS:
             _count_from_the_front(node)
     _fold_constant_symbols(module)
+    make_empty_tensors(module)
     rewrite_views(module)
     lift_complex_scalars(module)
     widen_narrow_integers(module)
