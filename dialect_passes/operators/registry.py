@@ -36,6 +36,7 @@ _FAMILIES = (
     "linear_systems",
     "loss_gradients",
     "losses",
+    "masks",
     "max_pooling",
     "normalization",
     "ordering",

@@ -30,6 +30,8 @@ def searchsorted(
         sequence = torch.gather(sequence, -1, sorter)
     after = right or side == "right"
     dtype = torch.int32 if out_int32 else torch.int64
+    if x.numel() == 0 or sequence.shape[-1] == 0:
+        return torch.zeros_like(x, dtype=dtype)
     values = x.reshape(-1) if sequence.dim() == 1 else x
     if isinstance(sequence.shape[-1], int) and sequence.shape[-1] > _COMPARED:
         return _halved(sequence, values, after).reshape(x.shape).to(dtype)
