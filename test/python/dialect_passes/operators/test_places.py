@@ -1,0 +1,81 @@
+"""Reading, writing and counting by places and masks, many operators in one program."""
+
+import torch
+
+import pipeline
+
+
+class Writes(torch.nn.Module):
+    """Also with updates that are read from the tensor that is written into."""
+
+    def forward(self, x, mask, places, rows, values):
+        written = [x.clone() for _ in range(4)]
+        written[0][mask] = 5.0
+        written[1][mask] = values
+        written[2][mask[:, 0]] += 1
+        written[3].index_put_((rows, rows), torch.ones(2), accumulate=True)
+        return (
+            *written,
+            x.scatter(0, places, x),
+            x.index_copy(0, rows, x[:2]),
+            x.index_reduce(0, rows, x[:2], "prod"),
+            x.put(places, x, accumulate=True),
+            x.take(places),
+            x.diagonal_scatter(x[:2, 0]),
+        )
+
+
+class Selections(torch.nn.Module):
+    """Results of sizes that the data decide, and counts."""
+
+    def forward(self, x, mask):
+        return (
+            x[mask],
+            x[mask[:, 0], 1],
+            x.masked_select(x > 2),
+            *torch.unique(x, return_inverse=True, return_counts=True),
+            torch.unique(x, dim=1),
+            torch.histc(x, 4),
+            *torch.cummax(x, 0),
+            *torch.nanmedian(x, 1),
+            *torch.mode(x, 0),
+            torch.logcumsumexp(x, 0),
+            torch.searchsorted(x[:, 0].contiguous(), x[0]),
+            torch.nonzero(x[0, 0]),
+        )
+
+
+def _arguments():
+    x = torch.tensor([[1.0, 2.0], [3.0, 3.0], [5.0, 1.0]])
+    mask = torch.tensor([[True, False], [False, True], [True, True]])
+    places = torch.tensor([[0, 1], [2, 0], [1, 1]])
+    rows = torch.tensor([1, 0])
+    return x, mask, places, rows, torch.arange(10.0, 14.0)
+
+
+def test_writes():
+    arguments = _arguments()
+    _compare(Writes(), arguments)
+
+
+def test_places_out_of_range_stay_inside_of_memory():
+    x, _, _, rows, _ = _arguments()
+    compiled = pipeline.compile(_Copy(), args=(x, rows))
+    nearest = torch.tensor([2, 0])
+    assert torch.equal(compiled(x, torch.tensor([10**9, 0])), x.index_copy(0, nearest, x[:2] * 2))
+
+
+class _Copy(torch.nn.Module):
+    def forward(self, x, rows):
+        return x.index_copy(0, rows, x[:2] * 2)
+
+
+def test_selections():
+    _compare(Selections(), _arguments()[:2])
+
+
+def _compare(module, arguments):
+    for got, want in zip(
+        pipeline.compile(module, args=arguments)(*arguments), module(*arguments), strict=True
+    ):
+        torch.testing.assert_close(got, want, equal_nan=True)
