@@ -185,6 +185,13 @@ def test_bias_and_activation_are_computed_with_the_product(tmp_path: Path) -> No
     assert len(dispatches) <= 4, dispatches
 
 
+def test_explain_counts_what_passes_change() -> None:
+    model, x = Layers().eval(), torch.randn(1, 4, 16, 16)
+    assert pipeline.explain(model, args=(x,)).passes["fold-batch-norm"] == 1
+    off = pipeline.explain(model, args=(x,), disable_passes=["fold-batch-norm"])
+    assert "fold-batch-norm" not in off.passes
+
+
 class Norms(nn.Module):
     """What torch-mlir computes in float64 unless told better."""
 
