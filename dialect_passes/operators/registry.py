@@ -12,6 +12,7 @@ _FAMILIES = (
     "attention",
     "attention_backward",
     "average_pooling",
+    "batch_norm_training",
     "bessel",
     "complex",
     "convolution",
