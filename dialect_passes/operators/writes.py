@@ -144,3 +144,23 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if not columns:
         return torch.zeros([size, 0], dtype=torch.int64, device=x.device)
     return torch.stack(columns[::-1], 1)
+
+
+@decomposes("aten.scatter_add.default")
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """IREE crashes on scatters of nothing, and on those without dimensions, which become vectors."""
+    if 0 in index.shape:
+        return x.clone()
+    if x.dim() and index.dim():
+        return NotImplemented
+    return x.reshape(-1).scatter_add(0, index.reshape(-1), src.reshape(-1)).reshape(x.shape)
+
+
+@decomposes("aten.scatter.src")
+def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """The same of plain writes."""
+    if 0 in index.shape:
+        return x.clone()
+    if x.dim() and index.dim():
+        return NotImplemented
+    return x.reshape(-1).scatter(0, index.reshape(-1), src.reshape(-1)).reshape(x.shape)
