@@ -28,7 +28,7 @@ def keep(folder: Path, message: str, command: list[str]) -> Path:
         # Weights can be gigabytes and no compiler failure depends on their values.
         if file.is_file() and file.suffix not in (".irpa", ".vmfb"):
             shutil.copy(file, target / file.name)
-    _write_readme(target, message, f"Run it again, in this folder:\n{_how(target, command)}\n")
+    _write_readme(target, message, f"Run it again in this folder:\n{_how(target, command)}\n")
     return target
 
 
@@ -39,7 +39,7 @@ def of_pass(failed: str, message: str) -> Iterator[BinaryIO]:
     (target / _PASS).write_text(failed)
     with (target / _BEFORE).open("wb") as file:
         yield file
-    _write_readme(target, message, f"Run it again, in this folder:\n{_how(target, [])}\n")
+    _write_readme(target, message, f"Run it again in this folder:\n{_how(target, [])}\n")
 
 
 def read(folder: Path) -> tuple[bytes, str]:
