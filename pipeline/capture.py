@@ -27,6 +27,8 @@ from pipeline.dialect_passes.operators.registry import make_traceable
 from pipeline.runtime import dtypes
 from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
+from .complex_border import make_border_real
+from .complex_pairs import split_complex
 from .control_flow import graphs
 from .custom_calls import CustomCalls, CustomLowerings
 from .dimensions import DimensionNames, dimension_labels, tensor_spec
@@ -107,6 +109,7 @@ class _Exported:
                     calls.lower(module)
                     # torch.export overlooks some of the user's (see LATE).
                     decompose_late(module, {**late, **own.functions}, early)
+                    split_complex(module, early)
             except (InputError, UnsupportedError, CustomOperatorError):
                 raise
             except Exception as error:
@@ -229,6 +232,7 @@ class _Entry:
             node.meta["pipeline.argument"] for node in self._module.graph.nodes if node.op == "placeholder"
         ]
         signature = self._take_outputs(parameters, numbers)
+        make_border_real(self._module)
         self._program.dimensions.update(self._dims.bounds())
         self._program.entries[self._name] = EntryGraph(self._name, self._module, self._arguments, signature)
         self._program.examples[self._name] = self._flat_examples()

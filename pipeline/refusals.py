@@ -6,12 +6,15 @@ lowers, and the probe lists it with every other unsupported operator and the use
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from .control_flow import control_call, graphs
+from .custom_calls import SYMBOL
 from .stages import REASON
 
 _AUTO_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
@@ -88,9 +91,26 @@ def _byte_constant(node: Node) -> str | None:
     return "a uint8 constant made in the model; register it as a buffer, or make it another integer type"
 
 
+def _complex(node: Node) -> str | None:
+    """Of complex tensors the lowering knows the parts (`complex_pairs`); some operators it gets wrong."""
+    if SYMBOL in node.meta or str(node.target) in _COMPLEX_BORDER or control_call(node) is not None:
+        return None
+    if node.target is operator.getitem or not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    values = [argument.meta.get("val") for argument in node.all_input_nodes]
+    if not any(
+        isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves([*values, node.meta.get("val")])
+    ):
+        return None
+    return "it has no rule for complex numbers; compute with torch.view_as_real and real tensors"
+
+
+_COMPLEX_BORDER = ("aten.view_as_real.default", "aten.view_as_complex.default", "aten.complex.default")
+
 _RULES: tuple[Callable[[Node], str | None], ...] = (
     _higher_order,
     _random,
     _wide_remainder,
     _byte_constant,
+    _complex,
 )

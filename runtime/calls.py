@@ -178,6 +178,7 @@ class _Result:
             return value
         if self._symbols <= sizes.keys():
             expected = [evaluate(dim, sizes) for dim in self._shape] if self._symbols else self._shape
+            expected, _ = tensors.stored_as(expected, self._dtype)
             if value.shape != expected:
                 raise ExecutionError(f"result '{self._name}' has shape {value.shape}, expected {expected}")
         return tensors.from_device(value, self._dtype, self._device)

@@ -55,6 +55,9 @@ _ROWS = [
     Dtype("complex128", "c128", np.dtype(np.complex128), "COMPLEX_128"),
 ]
 
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The real type of the parts of each complex type, by name."""
+
 BY_NAME = {row.name: row for row in _ROWS}
 BY_SHORT = {row.short: row for row in _ROWS}
 _BY_NUMPY = {row.numpy: row for row in _ROWS}

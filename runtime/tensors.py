@@ -90,6 +90,8 @@ def to_device(value: Any, dtype: Dtype, device: Device) -> Any:
     import torch
 
     raw = value.detach() if value.requires_grad else value
+    if raw.is_complex():
+        raw = torch.view_as_real(raw)
     if dtype.name != "bool":
         return device.hal.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
     # IREE's DLPack knows no bool: it travels as bytes, and the view names the real type.
@@ -132,7 +134,14 @@ def copy_to_device(value: Any, dtype: Dtype, device: Device) -> Any:
     if not device.is_host:
         source = _page_aligned(source)
     buffer = device.hal.allocator.allocate_buffer_copy(*_placement(device), device.hal, source)
-    return iree.HalBufferView(buffer, list(array.shape), getattr(iree.HalElementType, dtype.hal))
+    shape, stored = stored_as(list(array.shape), dtype)
+    return iree.HalBufferView(buffer, shape, getattr(iree.HalElementType, stored.hal))
+
+
+def stored_as(shape: list[int], dtype: Dtype) -> tuple[list[int], Dtype]:
+    """Shape and type by which a program knows a tensor: of complex numbers both parts, along a last dimension."""
+    part = dtypes.PARTS.get(dtype.name)
+    return (shape, dtype) if part is None else ([*shape, 2], dtypes.BY_NAME[part])
 
 
 def _page_aligned(source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -154,6 +163,8 @@ def _placement(device: Device) -> tuple[int, int]:
 def from_device(view: Any, dtype: Dtype, device: Device) -> np.ndarray[Any, Any]:
     """The contents of `view` as an array of `dtype`: its own memory on the CPU, a copy elsewhere."""
     shape, nbytes = view.shape, view.byte_length
+    if dtype.name in dtypes.PARTS:
+        shape = shape[:-1]
     if nbytes == 0:
         return np.empty(shape, dtype.numpy)
     # The mapping keeps the buffer alive, the array the mapping.

@@ -28,6 +28,19 @@ def absolute(z: Tensor) -> Tensor:
     return longer * torch.sqrt(1 + ratio * ratio)
 
 
+@decomposes("aten.angle.default")
+def angle(x: Tensor) -> Tensor:
+    """Of real numbers: pi of negative ones, 0 of others, NaN of NaN. Complex ones: `complex_numbers`."""
+    import math
+
+    import torch
+
+    if x.is_complex():
+        return NotImplemented
+    x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+
+
 @shape_function("aten.angle.default", "aten._conj.default", "aten._conj_physical.default")
 def unary_shape(z: list[int]) -> list[int]:
     """That of the argument."""
