@@ -122,7 +122,5 @@ def test_a_kernel_becomes_loops_and_branches() -> None:
 
 def test_what_has_no_form_in_the_ir_is_an_error_with_its_line() -> None:
     arguments = {"a": _array("%a", "complex", 7), "total": _array("%t", "real"), "limit": 0.0}
-    with pytest.raises(
-        LoopError, match=r"complex numbers cannot be compared\n  at .*algebra.py:\d+: total"
-    ):
+    with pytest.raises(LoopError, match=r"complex numbers cannot be compared\n  at .*algebra.py:\d+: total"):
         translate(compares_complex, arguments, Emitter("f32"))
