@@ -45,6 +45,7 @@ _FAMILIES = (
     "padding",
     "pairwise_distances",
     "pooling",
+    "powers",
     "products",
     "random",
     "reduction",
@@ -56,12 +57,15 @@ _FAMILIES = (
     "segments",
     "selection",
     "short_time_fourier",
+    "signs",
     "solvers",
     "special",
     "spectra",
     "statistics",
+    "trigonometry",
     "variance",
     "views",
+    "wide_functions",
     "writes",
 )
 

@@ -1,0 +1,105 @@
+"""Functions of f64 numbers for which IREE calls a C library that its executables do not hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .registry import decomposes
+from .series import rational
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Cephes' atan.c: for arguments up to tan(pi/8), after two reductions.
+_ATAN_P = (
+    -8.750608600031904122785e-1,
+    -1.615753718733365076637e1,
+    -7.500855792314704667340e1,
+    -1.228866684490136173410e2,
+    -6.485021904942025371773e1,
+)
+_ATAN_Q = (
+    1.0,
+    2.485846490142306297962e1,
+    1.650270098316988542046e2,
+    4.328810604912902668951e2,
+    4.853903996359136964868e2,
+    1.945506571482613964425e2,
+)
+
+
+def _decomposes_wide(name: str) -> Callable[[Callable[[Tensor], Tensor]], Callable[[Tensor], Tensor]]:
+    """Registers a function for f64; other types are lowered whole."""
+
+    def register(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        def decomposition(x: Tensor) -> Tensor:
+            import torch
+
+            return function(x) if x.dtype == torch.float64 else NotImplemented
+
+        decomposes(f"aten.{name}.default")(decomposition)
+        return function
+
+    return register
+
+
+@_decomposes_wide("atan")
+def atan(x: Tensor) -> Tensor:
+    """By atan(x) = pi/2 - atan(1/x) and pi/4 + atan((x - 1) / (x + 1))."""
+    import torch
+
+    size = x.abs()
+    far, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
+    reduced = torch.where(far, -1 / size, torch.where(middle, (size - 1) / (size + 1), size))
+    base = torch.where(far, math.pi / 2, torch.where(middle, math.pi / 4, 0.0).to(x.dtype))
+    square = reduced * reduced
+    value = base + reduced + reduced * square * rational(square, _ATAN_P, _ATAN_Q)
+    return torch.where(x < 0, -value, torch.where(x == 0, x, value))
+
+
+@_decomposes_wide("asin")
+def asin(x: Tensor) -> Tensor:
+    """atan(x / sqrt(1 - x²)); NaN beyond 1."""
+    import torch
+
+    return atan(x / torch.sqrt((1 - x) * (1 + x)))
+
+
+@_decomposes_wide("acos")
+def acos(x: Tensor) -> Tensor:
+    """2 atan(sqrt((1 - x) / (1 + x))); NaN beyond 1."""
+    import torch
+
+    return 2 * atan(torch.sqrt((1 - x) / (1 + x)))
+
+
+@_decomposes_wide("tanh")
+def tanh(x: Tensor) -> Tensor:
+    """By expm1(-2|x|), which does not overflow."""
+    import torch
+
+    e = torch.expm1(-2 * x.abs())
+    value = -e / (2 + e)
+    return torch.where(x < 0, -value, torch.where(x == 0, x, value))
+
+
+@_decomposes_wide("log2")
+def log2(x: Tensor) -> Tensor:
+    """log(x) / log(2)."""
+    import torch
+
+    return torch.log(x) * (1 / math.log(2))
+
+
+@decomposes("aten.gelu.default")
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """The tanh form, which torch-mlir approximates; and f64."""
+    import torch
+
+    if approximate == "none":
+        return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))) if x.dtype == torch.float64 else NotImplemented
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+    return (0.5 * wide * (1 + torch.tanh(inner))).to(x.dtype)
