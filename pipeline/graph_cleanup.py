@@ -8,6 +8,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
+from .comparisons import match_compared_numbers
 from .complex_scalars import lift_complex_scalars
 from .control_flow import graphs
 from .empty_tensors import make_empty_tensors
@@ -51,6 +52,7 @@ def _clean(module: GraphModule) -> None:
     make_empty_tensors(module)
     rewrite_views(module)
     lift_complex_scalars(module)
+    match_compared_numbers(module)
     widen_narrow_integers(module)
     module.graph.eliminate_dead_code()
 

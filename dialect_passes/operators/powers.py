@@ -24,8 +24,7 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
     import torch
 
     if (
-        (not x.is_floating_point()
-        and not isinstance(exponent, float))
+        (not x.is_floating_point() and not isinstance(exponent, float))
         or x.is_complex()
         or isinstance(exponent, complex)
     ):
@@ -39,8 +38,8 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
         if abs(exponent) <= _LARGEST_PRODUCT:
             power = _product(wide, int(abs(exponent)))
             return (power if exponent >= 0 else 1 / power).to(result)
-    if exponent == 0.5:
-        return torch.sqrt(wide).to(result)
+    if exponent in (0.5, -0.5):
+        return (torch.sqrt(wide) if exponent > 0 else torch.rsqrt(wide)).to(result)
     return power_of(wide, torch.full_like(wide, exponent)).to(result)
 
 
@@ -150,6 +149,14 @@ def _logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
     low = (a - (high - rest)) + (b - rest) + e * (math.log(2) - ln2_high) + 2 * s_low + series
     total = high + low
     return total, low - (total - high)
+
+
+@decomposes("aten.ldexp.Tensor")
+def ldexp(x: Tensor, exponent: Tensor) -> Tensor:
+    """x 2^exponent."""
+    import torch
+
+    return x * torch.pow(2.0, exponent)
 
 
 @decomposes_float("aten.exp2.default", "aten.special_exp2.default")
