@@ -138,7 +138,7 @@ def copy_to_device(value: Any, dtype: Dtype, device: Device) -> Any:
     return iree.HalBufferView(buffer, shape, getattr(iree.HalElementType, stored.hal))
 
 
-def stored_as(shape: list[int], dtype: Dtype) -> tuple[list[int], Dtype]:
+def stored_as(shape: list[Any], dtype: Dtype) -> tuple[list[Any], Dtype]:
     """Shape and type by which a program knows a tensor: of complex numbers both parts, along a last dimension."""
     part = dtypes.PARTS.get(dtype.name)
     return (shape, dtype) if part is None else ([*shape, 2], dtypes.BY_NAME[part])

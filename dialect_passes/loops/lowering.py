@@ -232,7 +232,7 @@ def _distinct(tensors: Sequence[_Tensor]) -> list[Size]:
 def _result_sizes(call: CallTypes) -> list[Sizes]:
     if call.result_sizes is not None:
         return [tuple(row) for row in call.result_sizes]
-    rows = [tuple(size for size in result.shape if size is not None) for result in call.results]
+    rows: list[Sizes] = [tuple(size for size in result.shape if size is not None) for result in call.results]
     if [len(row) for row in rows] != [result.rank for result in call.results]:
         raise Refused("the sizes of its results do not follow from those of its arguments")
     return rows

@@ -122,7 +122,7 @@ class _Body:
             return
         names = self._carried([*statement.body, *statement.orelse])
         branches = [self._branch(body, names) for body in (statement.body, statement.orelse)]
-        kinds = [wider(*(kind_of(after[name]) for _, after in branches)) for name in names]
+        kinds: list[Kind] = [wider(*(kind_of(after[name]) for _, after in branches)) for name in names]
         texts = [self._yielding(lines, [after[n] for n in names], kinds) for lines, after in branches]
         results = self._region_results(kinds)
         head = f"scf.if {condition.parts[0]}{self._arrow(kinds)} {{"
@@ -198,7 +198,7 @@ class _Body:
             self._emitter.lines = []
             body()
             after = [self._variables[name] for name in names]
-            found = [wider(kind, kind_of(item)) for kind, item in zip(kinds, after, strict=True)]
+            found: list[Kind] = [wider(kind, kind_of(item)) for kind, item in zip(kinds, after, strict=True)]
             if found == kinds:
                 lines, self._emitter.lines = self._yielding(self._emitter.lines, after, kinds), outer
                 self._variables = before
@@ -367,7 +367,7 @@ class _Body:
             values.append(expression())
             texts.append(self._emitter.lines)
         self._emitter.lines = outer
-        kinds = [wider(*map(kind_of, values))]
+        kinds: list[Kind] = [wider(*map(kind_of, values))]
         pairs = zip(texts, values, strict=True)
         first, second = [self._yielding(text, [value], kinds) for text, value in pairs]
         results = self._region_results(kinds)

@@ -5,6 +5,8 @@ A reflection is 1 - tau v vᴴ with v = (1, ...), whose other elements lie below
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -99,7 +101,8 @@ def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
 @geqrf.fake
 def geqrf_fake(a: Tensor) -> tuple[Tensor, Tensor]:
     """torch has none for symbolic sizes."""
-    return torch.empty_like(a), a.new_empty(a.shape[0], torch.sym_min(a.shape[1], a.shape[2]))
+    shorter: Any = torch.sym_min(a.shape[1], a.shape[2])
+    return torch.empty_like(a), a.new_empty(a.shape[0], shorter)
 
 
 @loops(geqrf, scratch=_work)
