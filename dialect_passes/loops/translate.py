@@ -122,7 +122,8 @@ class _Body:
             return
         names = self._carried([*statement.body, *statement.orelse])
         branches = [self._branch(body, names) for body in (statement.body, statement.orelse)]
-        kinds: list[Kind] = [wider(*(kind_of(after[name]) for _, after in branches)) for name in names]
+        (_, then), (_, otherwise) = branches
+        kinds: list[Kind] = [wider(kind_of(then[name]), kind_of(otherwise[name])) for name in names]
         texts = [self._yielding(lines, [after[n] for n in names], kinds) for lines, after in branches]
         results = self._region_results(kinds)
         head = f"scf.if {condition.parts[0]}{self._arrow(kinds)} {{"
@@ -191,7 +192,7 @@ class _Body:
 
         A variable may get wider in the body (``s = 0.0``, ``s = s + a[i]`` of complex numbers): then it starts wider.
         """
-        kinds = [kind_of(self._variables[name]) for name in names]
+        kinds: list[Kind] = [kind_of(self._variables[name]) for name in names]
         while True:
             before, outer = dict(self._variables), self._emitter.lines
             arguments = self._bind(names, kinds)
