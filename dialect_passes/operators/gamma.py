@@ -1,4 +1,4 @@
-"""The gamma function's relatives: lgamma, digamma, polygamma, zeta, incomplete gamma."""
+"""The gamma function's relatives: lgamma, digamma, polygamma, zeta."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ _FAMILIES = (
     "fourier_transforms",
     "gamma",
     "grid_sampling",
-    "incomplete_gamma",
     "indexing",
     "interpolation",
     "least_squares",
