@@ -178,7 +178,9 @@ def sgn(call: Call, z: Pair) -> Pair:
 def _common(a: Any, b: Any) -> tuple[Pair, Pair]:
     import torch
 
-    parts: list[Any] = [x.re if isinstance(x, Pair) else x.real if isinstance(x, complex) else x for x in (a, b)]
+    parts: list[Any] = [
+        x.re if isinstance(x, Pair) else x.real if isinstance(x, complex) else x for x in (a, b)
+    ]
     dtype = torch.result_type(parts[0], parts[1])
     if not dtype.is_floating_point:
         dtype = torch.get_default_dtype()

@@ -1,0 +1,72 @@
+"""Elementwise functions, complex arithmetic and Fourier transforms, many in one program each."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+import pipeline
+
+
+class _All(torch.nn.Module):
+    def __init__(self, *functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *args):
+        return tuple(function(*args) for function in self.functions)
+
+
+def _check(functions, *args):
+    model = _All(*functions)
+    for ours, eager in zip(pipeline.compile(model, args=args)(*args), model(*args), strict=True):
+        torch.testing.assert_close(ours, eager.resolve_conj(), equal_nan=True)
+
+
+def test_elementwise_edges():
+    """Large arguments of sines, and powers of zeros, infinities and negative bases."""
+    x = torch.tensor([0.0, 0.5, -0.5, 2.5, -3.0, 88.0, 1e3, -12345.6, 1e5, math.inf, -math.inf, math.nan])
+    y = torch.tensor([2.0, -2.5, 3.0, 7.3, -3.0, 0.0, 5.5, 2.0, -1.0, 0.5, 3.0, 1.0])
+    _check(
+        [
+            lambda x, y: torch.sin(x),
+            lambda x, y: torch.tan(x),
+            torch.pow,
+            lambda x, y: torch.pow(x, -2),
+            lambda x, y: torch.copysign(y, x),
+            torch.hypot,
+            lambda x, y: torch.erfinv(x),
+        ],
+        x,
+        y,
+    )
+
+
+def test_constants_are_compared_as_what_they_are():
+    """torch-mlir folds a float constant's comparison with an int by its bits."""
+    _check(
+        [
+            lambda x: torch.full_like(x, 2.5) > 3,
+            lambda x: torch.full_like(x, -2.5) < 0,
+            lambda x: torch.full((2,), 3) < 3.5,
+        ],
+        torch.ones(2),
+    )
+
+
+def test_complex_numbers_and_transforms():
+    """In and out of the program, arithmetic, and a Fourier transform."""
+    torch.manual_seed(0)
+    a, b = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
+    _check(
+        [
+            lambda a, b: a * b / (a + 2j),
+            lambda a, b: a @ b.T.conj(),
+            lambda a, b: a.angle(),
+            lambda a, b: a.prod(0),
+            lambda a, b: torch.fft.fft(a, 5),
+        ],
+        a,
+        b,
+    )
