@@ -30,7 +30,8 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
     ):
         return NotImplemented
     if isinstance(exponent, (torch.SymInt, torch.SymFloat)):
-        return torch.pow(x, torch.full_like(x, exponent))
+        value: Any = exponent
+        return torch.pow(x, torch.full_like(x, value))
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     wide = wide if wide.is_floating_point() else wide.to(torch.get_default_dtype())
     result = x.dtype if x.is_floating_point() else wide.dtype
