@@ -36,6 +36,9 @@ _BERNOULLI = (
 
 _SHIFT = 8
 
+_InversePower = Callable[["Tensor", "Tensor"], "Tensor"]
+"""Of a base and an exponent."""
+
 
 def _lgamma_positive(x: Tensor) -> Tensor:
     """Stirling's series, of arguments below 8 after a shift by 8."""
@@ -108,7 +111,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     if n == 1:
         return _trigamma(x).to(result)
     sign = 1.0 if n % 2 else -1.0
-    value = _zeta(torch.scalar_tensor(n + 1, dtype=compute), x, lambda base: _inverse_power(base, n + 1))
+    value = _zeta(torch.scalar_tensor(n + 1, dtype=compute), x, lambda base, _: _inverse_power(base, n + 1))
     return (sign * math.factorial(n) * value).to(result)
 
 
@@ -146,51 +149,46 @@ def zeta(x: Tensor, q: Tensor) -> Tensor:
     """Hurwitz' zeta function, the sum of (k + q)^-x over k = 0, 1, ..."""
     import torch
 
-    value = _zeta(x, q, lambda base: torch.pow(base, -x))
+    value = _zeta(x, q, lambda base, s: torch.pow(base, -s))
     value = torch.where((q <= 0) & (torch.floor(x) != x), math.nan, value)
     value = torch.where((q <= 0) & (torch.floor(q) == q), math.inf, value)
     return torch.where(x == 1, math.inf, torch.where(x < 1, math.nan, value))
 
 
-def _zeta(x: Tensor, q: Tensor, inverse_power: Callable[[Tensor], Tensor]) -> Tensor:
-    """With the nearest integer -m taken off a negative q = d - m, the terms on both sides of it are two sums.
+def _zeta(x: Tensor, q: Tensor, inverse_power: _InversePower) -> Tensor:
+    """With the nearest integer -m taken off a small or negative q = d - m, the terms on both sides of it are two sums.
 
     zeta(x, q) = d^-x + zeta(x, 1 + d) + (-1)^x (zeta(x, 1 - d) - zeta(x, 1 - q))
     """
     import torch
 
-    positive = _zeta_positive(x, torch.where(q < 0.5, 1.0, q), inverse_power)
+    x, q = torch.broadcast_tensors(x, q)
+    small = q < 0.5
     m = -torch.round(q.clamp(max=0.0))
-    d = torch.where(q < 0.5, q + m, 1.0)
+    d = torch.where(small, q + m, 0.0)
+    # Three sums at once, along a dimension of their own: one after the other they take IREE minutes.
+    sums = _zeta_positive(x, torch.stack([torch.where(small, 1 + d, q), 1 - d, 1 - d + m], -1), inverse_power)
+    right, left, beyond = sums.unbind(-1)
     odd = torch.remainder(x, 2.0) != 0
-    nearest = inverse_power(d.abs())
+    nearest = inverse_power(torch.where(small, d, 1.0).abs(), x)
     nearest = torch.where(odd & (d < 0), -nearest, nearest)
-    left = _zeta_positive(x, 1 - d * torch.where(q < 0.5, 1.0, 0.0), inverse_power)
-    beyond = _zeta_positive(x, torch.where(q < 0.5, 1 - d + m, 1.0), inverse_power)
-    both = torch.where(odd, beyond - left, left - beyond)
-    both = torch.where(m == 0, 0.0, both)
-    return torch.where(q < 0.5, nearest + _zeta_positive(x, 1 + d, inverse_power) + both, positive)
+    both = torch.where(m == 0, 0.0, torch.where(odd, beyond - left, left - beyond))
+    return torch.where(small, nearest + right + both, right)
 
 
-def _zeta_positive(x: Tensor, q: Tensor, inverse_power: Callable[[Tensor], Tensor]) -> Tensor:
-    """Euler and Maclaurin's formula after ten terms (DLMF 25.11.7 with n = 0 shifted)."""
+def _zeta_positive(x: Tensor, q: Tensor, inverse_power: _InversePower) -> Tensor:
+    """Euler and Maclaurin's formula after ten terms (DLMF 2.10.1), for every q of the last dimension."""
     import torch
 
     direct = 10
-    value = inverse_power(q)
-    power = value
-    for k in range(1, direct):
-        power = inverse_power(q + k)
-        value = value + power
-    w = q + (direct - 1)
-    value = value + power * w / (x - 1) - 0.5 * power
-    terms = 12 if value.dtype == torch.float64 else 6
-    factor = power / w
-    inverse_square = 1 / (w * w)
+    bases = q.unsqueeze(-1) + torch.arange(direct, dtype=q.dtype)
+    powers = inverse_power(bases, x.unsqueeze(-1).unsqueeze(-1))
+    power, w, x = powers.select(-1, direct - 1), q + (direct - 1), x.unsqueeze(-1)
+    value = powers.sum(-1) + power * w / (x - 1) - 0.5 * power
+    terms = 12 if q.dtype == torch.float64 else 6
+    factor, inverse_square = power / w * x, 1 / (w * w)
     for k in range(1, terms + 1):
-        if k == 1:
-            factor = factor * x
-        else:
+        if k > 1:
             factor = factor * (x + (2 * k - 3)) * (x + (2 * k - 2)) * inverse_square
         value = value + factor * (_BERNOULLI[k - 1] / math.factorial(2 * k))
     return value
