@@ -17,6 +17,8 @@ from pipeline.dialect_passes.custom_operators.lowering import LoweringError, Ref
 from pipeline.dialect_passes.custom_operators.sizes import ceildiv, minimum
 from pipeline.targets import parse_targets
 
+from .conftest import Calls
+
 pytestmark = pytest.mark.compiler("c")
 
 
@@ -149,8 +151,7 @@ def reverse(x: Tensor) -> Tensor:
     return x.flip(0)
 
 
-@pytest.mark.parametrize("dtype", C_TYPES, ids=str)
-def test_every_dtype_is_passed_as_it_lies_in_memory(compiled, dtype):
+def declare_reverse(dtype: torch.dtype) -> None:
     width = 2 if dtype.is_complex else 1
     reverse.lowerings.clear()
 
@@ -168,9 +169,22 @@ def test_every_dtype_is_passed_as_it_lies_in_memory(compiled, dtype):
     def launch(x):
         return Launch([x.numel()], [x.numel()])
 
+
+@pytest.mark.parametrize("dtype", [t for t in C_TYPES if not t.is_complex], ids=str)
+def test_every_dtype_is_passed_as_it_lies_in_memory(compiled, dtype):
+    declare_reverse(dtype)
     x = torch.tensor([0, 1, 100, 3, 7, 0, 1]).to(dtype)
     (result,) = compiled(reverse, (x,), "cpu")(x)
     assert result.dtype == dtype
+    assert_close(result, x.flip(0), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [t for t in C_TYPES if t.is_complex], ids=str)
+def test_complex_numbers_are_passed_as_two_floats(dtype):
+    """In a whole program: at its border complex tensors are pairs, which the kernel must not notice."""
+    declare_reverse(dtype)
+    x = torch.randn(7, dtype=dtype)
+    result = pipeline.compile(Calls(reverse, (x,)), args=(x,))(x)
     assert_close(result, x.flip(0), rtol=0, atol=0)
 
 
