@@ -17,10 +17,10 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 from rich.progress import Progress
@@ -91,8 +91,11 @@ def main(
     done = read(output) if resume and output and output.exists() else []
     skip = {record.case.key for record in done}
     template = {"kind": kind, "target": target, "layout": layout, "dynamic": dynamic}
-    wanted = (case for case in _cases(ops, dtypes, _number(how_many), template) if case.key not in skip)
-    found = [*done, *_run(_jobs(wanted, batch), jobs, timeout, _sink(output, resume))]
+    pairs = [(name, dtype) for name in _names(ops) for dtype in _dtypes(operators()[name], dtypes, kind)]
+    with Progress(disable=not sys.stderr.isatty()) as progress:
+        cases = _cases(progress.track(pairs, description="operators"), _number(how_many), template)
+        todo = _jobs((case for case in cases if case.key not in skip), batch)
+        found = [*done, *_run(todo, jobs, timeout, _sink(output, resume))]
     _print_totals(found)
     bad = {
         judge.WRONG_VALUE,
@@ -114,19 +117,17 @@ def _number(text: str) -> int | None:
     return int(text)
 
 
-def _cases(ops: str | None, dtypes: str, how_many: int | None, template: dict) -> Iterator[Case]:
-    """Operator by operator, so that a worker generates an operator's samples once."""
-    for name in _names(ops):
-        info = operators()[name]
-        if template["kind"] == "backward" and not info.supports_autograd:
-            continue
-        for dtype in _dtypes(info, dtypes, template["kind"]):
-            try:
-                count = len(samples(name, dtype, template["kind"]))
-            except Exception:
-                count = 1  # the worker records why
-            for sample in chosen(count, how_many if template["kind"] != "errors" else None):
-                yield Case(name, dtype, sample, **template)
+def _cases(
+    pairs: Iterable[tuple[str, str]], how_many: int | None, template: dict[str, Any]
+) -> Iterator[Case]:
+    """Operator by operator, so that a worker generates an operator's samples once; counted as they are needed."""
+    for name, dtype in pairs:
+        try:
+            count = len(samples(name, dtype, template["kind"]))
+        except Exception:
+            count = 1  # the worker records why
+        for sample in chosen(count, how_many if template["kind"] != "errors" else None):
+            yield Case(name, dtype, sample, **template)
 
 
 def _names(ops: str | None) -> list[str]:
@@ -139,9 +140,11 @@ def _names(ops: str | None) -> list[str]:
     return names
 
 
-def _dtypes(info: object, text: str, kind: str) -> list[str]:
+def _dtypes(info: Any, text: str, kind: str) -> list[str]:
     if kind == "errors":
         return ["float32"]
+    if kind == "backward" and not info.supports_autograd:
+        return []
     if text == "first":
         found = first_dtypes(info)
     else:
@@ -156,22 +159,20 @@ def _dtypes(info: object, text: str, kind: str) -> list[str]:
     return [dtype for dtype in found if kind != "backward" or dtype in differentiable]
 
 
-def _jobs(cases: Iterator[Case], batch: int) -> list[Job]:
+def _jobs(cases: Iterable[Case], batch: int) -> Iterator[Job]:
     """Up to `batch` cases that differ in their samples only."""
-    groups = itertools.groupby(cases, key=lambda case: replace(case, sample=0))
-    found = [list(group) for _, group in groups]
-    return [group[i : i + batch] for group in found for i in range(0, len(group), batch)]
+    for _, group in itertools.groupby(cases, key=lambda case: replace(case, sample=0)):
+        while job := list(itertools.islice(group, batch)):
+            yield job
 
 
 def _sink(output: Path | None, resume: bool) -> IO[str]:
     return (output or Path(os.devnull)).open("a" if resume else "w", buffering=1)
 
 
-def _run(todo: list[Job], jobs: int, timeout: float, sink: IO[str]) -> Iterator[Record]:
-    with Progress(disable=not sys.stderr.isatty()) as progress, sink:
-        task = progress.add_task("samples", total=sum(map(len, todo)))
+def _run(todo: Iterable[Job], jobs: int, timeout: float, sink: IO[str]) -> Iterator[Record]:
+    with sink:
         for record in run(todo, jobs, timeout):
-            progress.advance(task)
             sink.write(record.to_json() + "\n")
             if record.status not in (judge.RIGHT, judge.SKIPPED, judge.EAGER):
                 print(_line(record), flush=True)
