@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 PASSES: dict[str, str] = {
     "define-control-flow": "branches and loops around calls of their bodies",
+    "expand-scalar-functions": "some elementwise operators become loops with bodies of our own",
     "fold-batch-norm": "factors and summands per channel go into the weights of the layer before",
     "fold-f64-constants": "Python numbers lose the f64 that torch-mlir gives them where a tensor is narrower",
     "keep-nan-comparisons": "comparisons of a float tensor with itself keep their meaning for NaN",
@@ -25,7 +26,15 @@ PASSES: dict[str, str] = {
 }
 """Pass name -> one line for ``pipeline-opt --help``."""
 
-REQUIRED = frozenset({"define-control-flow", "keep-nan-comparisons", "refine-shapes", "verify-refined"})
+REQUIRED = frozenset(
+    {
+        "define-control-flow",
+        "expand-scalar-functions",
+        "keep-nan-comparisons",
+        "refine-shapes",
+        "verify-refined",
+    }
+)
 """Passes without which programs come out wrong or not at all; all others can be switched off."""
 
 

@@ -37,7 +37,7 @@ STAGES = (
     Stage(
         "linalg",
         "linalg on tensors",
-        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
+        "expand-scalar-functions,torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
         "define-control-flow,fold-f64-constants,canonicalize",
     ),
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),

@@ -1,84 +1,63 @@
-"""sin, cos and tan for large arguments, and what the compiler's own functions get wrong or do not have.
+"""Trigonometric and related functions: what the compiler's own get wrong or do not have.
 
 IREE's sine loses its digits from about 1000 on (and is not bounded by 1 in the end), and in f64 it calls C functions
-that its executables do not hold. The argument is reduced by multiples of pi/2 in parts whose products are exact (Cody
-and Waite), up to 1e5 in f32 and 1e8 in f64. Beyond it digits are lost, and results stay within [-1, 1].
+that its executables do not hold. Sines and cosines of f32 and f64 stay whole, and become loops of our own
+(`expand-scalar-functions`, `scalars.trigonometry`).
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from .series import decomposes_float, polynomial
+from .registry import decomposes
+from .series import decomposes_float
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-_HALF_PI = Fraction(
-    "1.57079632679489661923132169163975144209858469968755291048747229615390820314310449931401741267105853399107404326"
-)
 
-
-def _parts(bits: int, count: int) -> list[float]:
-    """pi/2 as a sum of numbers of so many bits each."""
-    rest, parts = _HALF_PI, []
-    for i in range(count):
-        unit = Fraction(1, 2 ** ((i + 1) * bits - 1))
-        part = rest // unit * unit
-        parts.append(float(part))
-        rest -= part
-    return parts
-
-
-def _sine_cosine(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sine and cosine of the distance from the nearest multiple of pi/2, and which multiple that is."""
-    import torch
-
-    wide = x.dtype == torch.float64
-    multiple = torch.round(x * (2 / math.pi))
-    rest = x
-    for part in _parts(26, 4) if wide else _parts(7, 7):
-        rest = rest - multiple * part
-    rest = torch.where(torch.isnan(rest), rest, rest.clamp(-0.8, 0.8))
-    square = rest * rest
-    terms = 9 if wide else 5
-    sines = [(-1) ** k / math.factorial(2 * k + 1) for k in range(terms, 0, -1)]
-    cosines = [(-1) ** k / math.factorial(2 * k) for k in range(terms, 1, -1)]
-    sine = rest + rest * square * polynomial(square, sines)
-    cosine = 1 - 0.5 * square + square * square * polynomial(square, cosines)
-    return sine, cosine, multiple - 4 * torch.floor(multiple * 0.25)
-
-
-@decomposes_float("aten.sin.default")
+@decomposes("aten.sin.default")
 def sin(x: Tensor) -> Tensor:
-    """By quarters of the circle."""
+    """Of other types than f32 and f64."""
     import torch
 
-    sine, cosine, quarter = _sine_cosine(x)
-    value = torch.where((quarter == 1) | (quarter == 3), cosine, sine)
-    return torch.where(quarter >= 2, -value, value)
+    return NotImplemented if _has_sine(x) else torch.sin(_computed(x)).to(_result(x))
 
 
-@decomposes_float("aten.cos.default")
+@decomposes("aten.cos.default")
 def cos(x: Tensor) -> Tensor:
-    """By quarters of the circle."""
+    """Of other types than f32 and f64."""
     import torch
 
-    sine, cosine, quarter = _sine_cosine(x)
-    value = torch.where((quarter == 1) | (quarter == 3), sine, cosine)
-    return torch.where((quarter == 1) | (quarter == 2), -value, value)
+    return NotImplemented if _has_sine(x) else torch.cos(_computed(x)).to(_result(x))
+
+
+def _has_sine(x: Tensor) -> bool:
+    import torch
+
+    return x.is_complex() or x.dtype in (torch.float32, torch.float64)
+
+
+def _computed(x: Tensor) -> Tensor:
+    import torch
+
+    return x.to(torch.get_default_dtype() if not x.is_floating_point() else torch.float32)
+
+
+def _result(x: Tensor) -> torch.dtype:
+    import torch
+
+    return x.dtype if x.is_floating_point() else torch.get_default_dtype()
 
 
 @decomposes_float("aten.tan.default")
 def tan(x: Tensor) -> Tensor:
-    """sin / cos, of one reduction."""
+    """sin / cos: the same computation twice, which the compiler sees."""
     import torch
 
-    sine, cosine, quarter = _sine_cosine(x)
-    odd = (quarter == 1) | (quarter == 3)
-    return torch.where(odd, -cosine, sine) / torch.where(odd, sine, cosine)
+    return torch.sin(x) / torch.cos(x)
 
 
 @decomposes_float("aten.asinh.default")

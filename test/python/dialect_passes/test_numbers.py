@@ -32,6 +32,8 @@ def test_elementwise_edges():
         [
             lambda x, y: torch.sin(x),
             lambda x, y: torch.tan(x),
+            lambda x, y: torch.cos(x * 1e33),
+            lambda x, y: torch.sin(x.double() * 1e300),
             torch.pow,
             lambda x, y: torch.pow(x, -2),
             lambda x, y: torch.copysign(y, x),
@@ -69,4 +71,16 @@ def test_complex_numbers_and_transforms():
         ],
         a,
         b,
+    )
+
+
+def test_floats_out_of_an_integers_range():
+    """Bytes keep the low bits of an int32, as eager's do: neither saturated nor whatever the vectors' width gives."""
+    x = torch.tensor([300.0, -3.7, 178.0, 1e10, -3e9, math.nan, math.inf, 2.0**33 + 5000] * 5 + [-0.5])
+    integers = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
+    _check(
+        [lambda x, y, dtype=dtype: x.to(dtype) for dtype in integers]
+        + [lambda x, y, dtype=dtype: y.to(dtype) for dtype in integers],
+        x,
+        x.double(),
     )

@@ -1,0 +1,151 @@
+"""Numbers inside of a loop's body: Python arithmetic that writes `arith` and `math` operations.
+
+Functions of one element read as Python, and become one loop whatever they compute; made of tensor operations they
+would be torn into several, with their intermediate values in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+
+Operand = Any
+"""A `Scalar`, or a Python number that becomes one of the other operand's type."""
+
+_PREDICATES_INT = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7}
+_PREDICATES_FLOAT = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "une": 13}
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A number of an integer or float type. Integers have no sign; comparisons and shifts say which they mean."""
+
+    value: ir.Value
+
+    @property
+    def type(self) -> Any:
+        """Its MLIR type."""
+        return self.value.type
+
+    @property
+    def width(self) -> int:
+        """Its bits."""
+        return self.type.width
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is no integer."""
+        return isinstance(self.type, ir.FloatType)
+
+    def like(self, number: Operand) -> Scalar:
+        """`number` as a constant of this type; a Scalar is returned as it is."""
+        return number if isinstance(number, Scalar) else constant(self.type, number)
+
+    def _arith(self, name: str, other: Operand) -> Scalar:
+        suffix = "f" if self.is_float else "i"
+        return operation(f"arith.{name}{suffix}", self.type, self, self.like(other))
+
+    def __add__(self, other: Operand) -> Scalar:
+        return self._arith("add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Operand) -> Scalar:
+        return self._arith("sub", other)
+
+    def __rsub__(self, other: Operand) -> Scalar:
+        return self.like(other)._arith("sub", self)
+
+    def __mul__(self, other: Operand) -> Scalar:
+        return self._arith("mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Operand) -> Scalar:
+        return operation("arith.divf", self.type, self, self.like(other))
+
+    def __neg__(self) -> Scalar:
+        return operation("arith.negf", self.type, self) if self.is_float else 0 - self
+
+    def __and__(self, other: Operand) -> Scalar:
+        return self._arith("and", other)
+
+    def __or__(self, other: Operand) -> Scalar:
+        return self._arith("or", other)
+
+    def __xor__(self, other: Operand) -> Scalar:
+        return self._arith("xor", other)
+
+    def __invert__(self) -> Scalar:
+        return self ^ -1
+
+    def __lshift__(self, bits: Operand) -> Scalar:
+        return operation("arith.shli", self.type, self, self.like(bits))
+
+    def __rshift__(self, bits: Operand) -> Scalar:
+        """Zeros come in from above."""
+        return operation("arith.shrui", self.type, self, self.like(bits))
+
+    def compare(self, predicate: str, other: Operand) -> Scalar:
+        """A bit: "eq", "slt", "ult", ... of integers, "eq", "lt", ..., "une" (true of NaN) of floats."""
+        table = _PREDICATES_FLOAT if self.is_float else _PREDICATES_INT
+        code = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), table[predicate])
+        name = "arith.cmpf" if self.is_float else "arith.cmpi"
+        return operation(name, _bit(), self, self.like(other), predicate=code)
+
+    def bits(self) -> Scalar:
+        """A float's bits as an integer."""
+        return operation("arith.bitcast", ir.IntegerType.get_signless(self.width), self)
+
+    def as_float(self) -> Scalar:
+        """The float of these bits."""
+        return operation(
+            "arith.bitcast", {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[self.width].get(), self
+        )
+
+    def signed_to(self, type_: ir.Type) -> Scalar:
+        """An integer with a sign as a float."""
+        return operation("arith.sitofp", type_, self)
+
+    def multiply_wide(self, other: Operand) -> tuple[Scalar, Scalar]:
+        """The upper and the lower half of a product without signs."""
+        low, high = _create("arith.mului_extended", [self.type] * 2, [self, self.like(other)], {}).results
+        return Scalar(high), Scalar(low)
+
+
+def _bit() -> ir.Type:
+    return ir.IntegerType.get_signless(1)
+
+
+def constant(type_: Any, number: float) -> Scalar:
+    """A number of the given type; integers wrap."""
+    if isinstance(type_, ir.IntegerType):
+        top = 1 << (type_.width - 1)
+        attribute: ir.Attribute = ir.IntegerAttr.get(type_, (int(number) + top) % (2 * top) - top)
+    else:
+        attribute = ir.FloatAttr.get(type_, float(number))
+    return operation("arith.constant", type_, value=attribute)
+
+
+def select(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
+    """`yes` where the condition holds; one of both is a Scalar."""
+    known = yes if isinstance(yes, Scalar) else no
+    assert isinstance(known, Scalar)
+    return operation("arith.select", known.type, condition, known.like(yes), known.like(no))
+
+
+def operation(name: str, type_: ir.Type, *operands: Scalar, **attributes: ir.Attribute) -> Scalar:
+    """The result of an operation at the insertion point."""
+    return Scalar(_create(name, [type_], operands, attributes).results[0])
+
+
+def _create(name: str, types: Any, operands: Any, attributes: dict[str, ir.Attribute]) -> ir.Operation:
+    values = [operand.value for operand in operands]
+    return ir.Operation.create(name, list(types), values, attributes).operation
+
+
+Body = Callable[..., Scalar]
+"""What a function of elements becomes: of the operands' elements, the result's element."""
