@@ -6,6 +6,12 @@ and narrowing wraps as eager's arithmetic does.
 
 Before:  y: u8 = aten.div.Tensor_mode(a: u8, b: u8, "floor")
 After:   y: u8 = convert(aten.div.Tensor_mode(convert(a, i32), convert(b, i32), "floor"), u8)
+
+Floats become bytes by way of int32 as well: eager keeps the low bits of numbers that are too large, while LLVM takes
+every number for one that fits, and saturates or not as the vectors' width would have it.
+
+Before:  y: u8 = convert(x: f64, u8)
+After:   y: u8 = convert(convert(x: f64, i32), u8)
 """
 
 from __future__ import annotations
@@ -36,6 +42,16 @@ def widen_narrow_integers(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if _computes_on_bytes(node):
             _widen(module, node)
+        elif _rounds_to_bytes(node):
+            with module.graph.inserting_before(node):
+                node.args = (_convert(module, node.args[0], _WIDE), node.args[1])  # type: ignore[arg-type]
+
+
+def _rounds_to_bytes(node: Node) -> bool:
+    if node.target is not torch.ops.prims.convert_element_type.default:
+        return False
+    source, dtype = node.args
+    return dtype in (*_NARROW, torch.int16) and source.meta["val"].is_floating_point()  # type: ignore[union-attr]
 
 
 def _computes_on_bytes(node: Node) -> bool:
