@@ -9,7 +9,6 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .comparisons import match_compared_numbers
-from .complex_scalars import lift_complex_scalars
 from .control_flow import graphs
 from .empty_tensors import make_empty_tensors
 from .narrow_integers import widen_narrow_integers
@@ -51,7 +50,6 @@ def _clean(module: GraphModule) -> None:
     _fold_constant_symbols(module)
     make_empty_tensors(module)
     rewrite_views(module)
-    lift_complex_scalars(module)
     match_compared_numbers(module)
     widen_narrow_integers(module)
     module.graph.eliminate_dead_code()
