@@ -19,7 +19,7 @@ from pipeline.shape_lib.tensor_types import parse
 
 from .scalars import BODIES
 from .scalars.values import Body, Scalar
-from .torch_ops import every
+from .torch_ops import dtype, every
 
 _USES_CASTS = "torch-func-backend-type-conversion"
 
@@ -51,15 +51,15 @@ def _load_casts() -> None:
 def _expand(op: ir.Operation) -> bool:
     tensors = [value for value in op.operands if parse(str(value.type)) is not None]
     types = [_builtin(value) for value in tensors]
-    result = _builtin(op.results[0])
-    if result is None or None in types:
+    result, body = _builtin(op.results[0]), BODIES[op.name]
+    if result is None or None in types or not body.dtypes.issuperset(map(dtype, tensors)):
         return False
     with ir.InsertionPoint(op), op.location:
         values = [
             ir.Operation.create("torch_c.to_builtin_tensor", [type_], [value]).result
             for value, type_ in zip(tensors, types, strict=True)
         ]
-        loop = _loop(BODIES[op.name], values, result)
+        loop = _loop(body, values, result)
         new = ir.Operation.create("torch_c.from_builtin_tensor", [op.results[0].type], [loop]).result
     op.results[0].replace_all_uses_with(new)
     op.erase()
@@ -89,7 +89,7 @@ def _loop(body: Body, values: Sequence[ir.Value], result: ir.RankedTensorType) -
     elements = [ir.RankedTensorType(value.type).element_type for value in [*values, empty]]
     block = generic.regions[0].blocks.append(*elements)
     with ir.InsertionPoint(block):
-        element = body(*(Scalar(argument) for argument in [*block.arguments][:-1]))
+        element = body.function(*(Scalar(argument) for argument in [*block.arguments][:-1]))
         ir.Operation.create("linalg.yield", operands=[element.value])
     return generic.result
 

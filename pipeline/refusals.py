@@ -63,21 +63,6 @@ def _random(node: Node) -> str | None:
     )
 
 
-def _wide_remainder(node: Node) -> str | None:
-    """IREE calls a C function for these that its executables do not hold."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
-        return None
-    rounds = node.kwargs.get("rounding_mode") == "floor" or "floor" in node.args[2:]
-    packet = getattr(node.target, "_overloadpacket", None)
-    if (
-        packet not in (torch.ops.aten.fmod, torch.ops.aten.remainder, torch.ops.aten.floor_divide)
-        and not rounds
-    ):
-        return None
-    return "IREE has no exact remainder of f64 numbers; compute it in f32 or outside of the model"
-
-
 def _byte_constant(node: Node) -> str | None:
     """torch-mlir folds a constant of bytes into one of another type, and fails on it."""
     value = node.meta.get("val")
@@ -110,7 +95,6 @@ _COMPLEX_BORDER = ("aten.view_as_real.default", "aten.view_as_complex.default", 
 _RULES: tuple[Callable[[Node], str | None], ...] = (
     _higher_order,
     _random,
-    _wide_remainder,
     _byte_constant,
     _complex,
 )

@@ -1,10 +1,12 @@
 """Rounding division, remainders and negation, exact as in eager.
 
-IREE computes a remainder as a - trunc(a / b) * b, which is wrong as soon as the product needs rounding.
+IREE computes a remainder as a - trunc(a / b) * b, which is wrong as soon as the product needs rounding, and calls a C
+function for it in f64 that its executables do not hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pipeline.shape_lib import dtypes
@@ -15,23 +17,20 @@ from pipeline.shape_lib.registry import dtype_function, shape_function
 from .registry import decomposes
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
-
-# The largest quotient of two f32 numbers is 2**277; each round takes 23 bits off it.
-_ROUNDS = 13
-# Adding and taking away this multiple of an f64 number leaves its upper 24 bits.
-_SPLIT = 2.0**29 + 1
 
 
 @decomposes("aten.fmod.Tensor", "aten.fmod.Scalar")
 def fmod(a: Tensor, b: Any) -> Tensor:
-    """The remainder with the sign of a. f64 is left whole (and refused: there is nothing wider)."""
+    """The remainder with the sign of a."""
     import torch
 
     dtype = torch.result_type(a, b)
-    if not dtype.is_floating_point or dtype == torch.float64:
-        return NotImplemented
-    return _fmod(_wide(a, dtype), _wide(b, dtype, a)).to(dtype)
+    if dtype.is_floating_point:
+        return _of_floats(torch.fmod, a, b)
+    a, b = a.to(dtype), b.to(dtype) if isinstance(b, torch.Tensor) else b
+    return a - torch.div(a, b, rounding_mode="trunc") * b
 
 
 @decomposes("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
@@ -39,32 +38,79 @@ def remainder(a: Any, b: Any) -> Tensor:
     """The remainder with the sign of b."""
     import torch
 
+    return _of_floats(torch.remainder, a, b)
+
+
+@decomposes("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(a: Tensor, b: Any, rounding_mode: str | None = None) -> Tensor:
+    """Quotient rounded towards zero or down; for floats by way of the remainder (1 // 0.1 is 9)."""
+    import torch
+
+    if rounding_mode == "floor":
+        return floor_divide(a, b)
+    if rounding_mode == "trunc" and torch.result_type(a, b) in (torch.float16, torch.bfloat16):
+        # torch-mlir's own does not round the quotient before.
+        return torch.trunc(a / b)
+    return NotImplemented
+
+
+@decomposes("aten.floor_divide.default", "aten.floor_divide.Scalar")
+def floor_divide(a: Tensor, b: Any) -> Tensor:
+    """Quotient rounded down."""
+    import torch
+
     dtype = torch.result_type(a, b)
-    if dtype == torch.float64 or not dtype.is_floating_point:
-        return NotImplemented
-    like = a if isinstance(a, torch.Tensor) else b
-    wide = _wide(b, dtype, like)
-    rest = _fmod(_wide(a, dtype, like), wide)
-    return torch.where((rest != 0) & ((wide < 0) != (rest < 0)), rest + wide, rest).to(dtype)
+    if dtype.is_floating_point:
+        # By one number eager computes in f32, and does not round the number.
+        if dtype in (torch.float16, torch.bfloat16) and (not isinstance(b, torch.Tensor) or b.dim() == 0):
+            return _of_floats(torch.floor_divide, a.float(), b).to(dtype)
+        return _of_floats(torch.floor_divide, a, b, dtype)
+    return _floor_divide_integers(a.to(dtype), b.to(dtype) if isinstance(b, torch.Tensor) else b)
 
 
-def _wide(a: Any, dtype: Any, like: Any = None) -> Tensor:
-    """a, rounded to `dtype`, in f64.
+def _of_floats(function: Callable[..., Tensor], a: Any, b: Any, compute: torch.dtype | None = None) -> Tensor:
+    """Whole, of two tensors of the same sizes and dtype: that becomes a loop of our own (`scalars.remainders`).
 
-    A number is rounded here and tied to the values of `like`: torch-mlir folds constants without rounding
-    them, and comparisons of constant tensors wrongly, or crashes in them.
+    compute: in which dtype; else in f64 or f32.
     """
     import torch
 
-    if isinstance(a, torch.Tensor):
-        return a.to(dtype).to(torch.float64)
-    return torch.isnan(like).to(torch.float64) * 0.0 + _rounded(a, dtype)
+    dtype = torch.result_type(a, b)
+    if not dtype.is_floating_point:
+        return NotImplemented
+    if compute is None:
+        compute = dtype if dtype == torch.float64 else torch.float32
+    if _same_kind(a, b, compute):
+        return NotImplemented
+    # Numbers are rounded here: torch-mlir folds constants without rounding them.
+    a, b = (
+        x.to(dtype).to(compute)
+        if isinstance(x, torch.Tensor)
+        else torch.scalar_tensor(_rounded(x, dtype), dtype=compute)
+        for x in (a, b)
+    )
+    return function(*torch.broadcast_tensors(a, b)).to(dtype)
 
 
-def _rounded(number: float, dtype: Any) -> float:
+def _same_kind(a: Any, b: Any, dtype: torch.dtype) -> bool:
+    import torch
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+        return False
+    same = len(a.shape) == len(b.shape) and all(
+        statically_known_true(m == n) for m, n in zip(a.shape, b.shape, strict=True)
+    )
+    return same and a.dtype == b.dtype == dtype
+
+
+def _rounded(number: float, dtype: torch.dtype) -> float:
+    """In f64 as it is."""
     import numpy as np
     import torch
 
+    if dtype == torch.float64:
+        return float(number)
     single = np.float32(number)
     if dtype == torch.float16:
         return float(np.float16(number))
@@ -74,60 +120,6 @@ def _rounded(number: float, dtype: Any) -> float:
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
         return float(np.uint32(bits).view(np.float32))
     return float(single)
-
-
-def _fmod(a: Tensor, b: Tensor) -> Tensor:
-    """Of f64 tensors with f32 values: there the product of a 24-bit quotient and b is exact, and so is
-    the difference."""
-    import torch
-
-    rest, divisor = a.abs(), b.abs()
-    for _ in range(_ROUNDS):
-        quotient = torch.trunc(rest / divisor)
-        shifted = quotient * _SPLIT
-        rest = rest - (shifted - (shifted - quotient)) * divisor
-    rest = torch.where(rest < 0, rest + divisor, rest)
-    rest = torch.where(a < 0, -rest, rest)
-    return torch.where((divisor == float("inf")) & (a.abs() < float("inf")), a, rest)
-
-
-@decomposes("aten.div.Tensor_mode")
-def div_mode(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
-    """Quotient rounded towards zero or down; for floats by way of the remainder (1 // 0.1 is 9)."""
-    return _floor_divide(a, b) if rounding_mode == "floor" else NotImplemented
-
-
-@decomposes("aten.div.Scalar_mode")
-def div_scalar_mode(a: Tensor, b: float, rounding_mode: str | None = None) -> Tensor:
-    """The same by a number."""
-    return _floor_divide(a, b) if rounding_mode == "floor" else NotImplemented
-
-
-@decomposes("aten.floor_divide.default", "aten.floor_divide.Scalar")
-def floor_divide(a: Tensor, b: Any) -> Tensor:
-    """Quotient rounded down."""
-    return _floor_divide(a, b)
-
-
-def _floor_divide(a: Tensor, b: Any) -> Tensor:
-    """In f32, as eager also does for f16 and bf16."""
-    import torch
-
-    dtype = torch.result_type(a, b)
-    if not dtype.is_floating_point:
-        return _floor_divide_integers(a.to(dtype), b.to(dtype) if isinstance(b, torch.Tensor) else b)
-    if dtype == torch.float64:
-        return NotImplemented
-    single = torch.float32
-    wide_a, wide_b = _wide(a, single), _wide(b, single, a)
-    rest = _fmod(wide_a, wide_b)
-    a, b = wide_a.to(single), wide_b.to(single)
-    quotient = (a - rest.to(single)) / b
-    quotient = torch.where((rest != 0) & ((wide_b < 0) != (rest < 0)), quotient - 1, quotient)
-    floor = torch.floor(quotient)
-    floor = torch.where(quotient - floor > 0.5, floor + 1, floor)
-    floor = torch.where(quotient != 0, floor, a / b * 0)
-    return torch.where(wide_b == 0, a / b, floor).to(dtype)
 
 
 def _floor_divide_integers(a: Tensor, b: Any) -> Tensor:
@@ -178,7 +170,7 @@ def isfinite(x: Tensor) -> Tensor:
     return x.abs() < float("inf")
 
 
-# torch-mlir's shape functions of the remainders do not broadcast; they stay whole in f64.
+# torch-mlir's shape functions of the remainders do not broadcast.
 @shape_function("aten.fmod.Tensor", "aten.remainder.Tensor", "aten.gcd.default", "aten.lcm.default")
 def binary_shape(a: list[int], b: list[int]) -> list[int]:
     """Both broadcast."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import trigonometry
-from .values import Body
+from . import remainders, trigonometry
+from .values import FLOATS, HALVES, Body
 
 BODIES: Mapping[str, Body] = {
-    "torch.aten.sin": trigonometry.sine,
-    "torch.aten.cos": trigonometry.cosine,
+    "torch.aten.sin": Body(trigonometry.sine),
+    "torch.aten.cos": Body(trigonometry.cosine),
+    "torch.aten.fmod.Tensor": Body(remainders.fmod),
+    "torch.aten.remainder.Tensor": Body(remainders.remainder),
+    "torch.aten.floor_divide": Body(remainders.floor_divide, FLOATS | HALVES),
 }
 """Operation of the Torch dialect -> what it does to the elements of its tensors."""

@@ -6,7 +6,8 @@ would be torn into several, with their intermediate values in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,19 +102,68 @@ class Scalar:
         return operation("arith.bitcast", ir.IntegerType.get_signless(self.width), self)
 
     def as_float(self) -> Scalar:
-        """The float of these bits."""
+        """The float of these bits; of 16 one of the type f16."""
         return operation(
             "arith.bitcast", {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[self.width].get(), self
         )
+
+    def signed_zero(self) -> Scalar:
+        """A float's sign, on zero."""
+        return (self.bits() & (1 << (self.width - 1))).as_float()
+
+    def floor(self) -> Scalar:
+        """A float rounded down."""
+        return operation("math.floor", self.type, self)
+
+    def resized(self, width: int) -> Scalar:
+        """An integer without sign in so many bits."""
+        if width == self.width:
+            return self
+        name = "arith.extui" if width > self.width else "arith.trunci"
+        return operation(name, ir.IntegerType.get_signless(width), self)
+
+    def unsigned_remainder(self, divisor: Operand) -> Scalar:
+        """Of integers without signs."""
+        return operation("arith.remui", self.type, self, self.like(divisor))
+
+    def widened(self) -> Scalar:
+        """A float of 16 bits in 32."""
+        return operation("arith.extf", ir.F32Type.get(), self)
+
+    def narrowed(self, type_: ir.Type) -> Scalar:
+        """An f32 in 16 bits."""
+        return operation("arith.truncf", type_, self)
+
+    def rounded(self, type_: ir.Type) -> Scalar:
+        """An f32 as near as one of 16 bits comes: conversions there and back IREE may leave out."""
+        if type_ == self.type:
+            return self
+        bits = self.bits()
+        lost = 16 if isinstance(type_, ir.BF16Type) else 13
+        even = ((bits >> lost) & 1) + ((1 << (lost - 1)) - 1)
+        value = ((bits + even) & ~((1 << lost) - 1)).as_float()
+        if lost == 13:
+            size = operation("math.absf", self.type, self)
+            small = select(size.compare("lt", 2.0**-14), (self + 0.75) - 0.75, value)
+            value = select(size.compare("ge", 65520.0), self * math.inf, small)
+        return select(self.compare("une", self), self, value)
 
     def signed_to(self, type_: ir.Type) -> Scalar:
         """An integer with a sign as a float."""
         return operation("arith.sitofp", type_, self)
 
     def multiply_wide(self, other: Operand) -> tuple[Scalar, Scalar]:
-        """The upper and the lower half of a product without signs."""
-        low, high = _create("arith.mului_extended", [self.type] * 2, [self, self.like(other)], {}).results
-        return Scalar(high), Scalar(low)
+        """The upper and the lower half of a product without signs.
+
+        Not by `arith.mului_extended`, which IREE does not lower everywhere.
+        """
+        if self.width == 32:
+            product = self.resized(64) * self.like(other).resized(64)
+            return (product >> 32).resized(32), product.resized(32)
+        other, half = self.like(other), (1 << 32) - 1
+        low, middle = (self & half) * (other & half), (self >> 32) * (other & half)
+        crossed = (self & half) * (other >> 32) + (low >> 32) + (middle & half)
+        return (self >> 32) * (other >> 32) + (middle >> 32) + (crossed >> 32), self * other
 
 
 def _bit() -> ir.Type:
@@ -147,5 +197,28 @@ def _create(name: str, types: Any, operands: Any, attributes: dict[str, ir.Attri
     return ir.Operation.create(name, list(types), values, attributes).operation
 
 
-Body = Callable[..., Scalar]
-"""What a function of elements becomes: of the operands' elements, the result's element."""
+FLOATS = frozenset({"float32", "float64"})
+HALVES = frozenset({"float16", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a function of elements becomes: of the operands' elements, which have these dtypes, the result's element."""
+
+    function: Callable[..., Scalar]
+    dtypes: frozenset[str] = FLOATS
+
+
+def repeat(
+    condition: Callable[..., Scalar], step: Callable[..., Sequence[Scalar]], *initial: Scalar
+) -> list[Scalar]:
+    """The values after as many steps as the condition holds before one."""
+    types = [value.type for value in initial]
+    loop = ir.Operation.create("scf.while", types, [value.value for value in initial], regions=2)
+    before, after = (region.blocks.append(*types) for region in loop.regions)
+    with ir.InsertionPoint(before):
+        holds = condition(*map(Scalar, before.arguments))
+        ir.Operation.create("scf.condition", operands=[holds.value, *before.arguments])
+    with ir.InsertionPoint(after):
+        ir.Operation.create("scf.yield", operands=[x.value for x in step(*map(Scalar, after.arguments))])
+    return [*map(Scalar, loop.results)]

@@ -175,15 +175,17 @@ def test_arithmetic_of_integers(dtype: torch.dtype) -> None:
     check(INTEGER, WHOLE.to(dtype), DIVISOR.to(dtype))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_remainders_are_exact(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
     x, y = (torch.randn(64, generator=generator) * scale for scale in (300, 1))
     x[:4], y[:4] = torch.tensor([1.0, -1.0, 3.0, 2.5]), torch.tensor([0.1, 0.1, -0.1, INF])
-    if dtype == torch.float32:
-        # A quotient that f32 cannot hold.
-        x[4], y[4] = 1e9, 3.7e-5
-    check(REMAINDER, x.to(dtype), y.to(dtype))
+    x, y = x.to(dtype), y.to(dtype)
+    if dtype != torch.float16:
+        # Quotients that the dtype cannot hold.
+        x[4:6], y[4:6] = torch.tensor([1e9, 1e30]), torch.tensor([3.7e-5, 3.7])
+        x[6] = torch.finfo(dtype).max / 1e4
+    check(REMAINDER, x, y)
 
 
 def test_bool() -> None:
