@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from pipeline.dialect_passes.operators.registry import make_traceable
 
 
 class OperatorModule(torch.nn.Module):
@@ -73,7 +76,9 @@ def gradient_program(
     generator = torch.Generator().manual_seed(0)
     cotangents = [torch.randn(output.shape, dtype=output.dtype, generator=generator) for output in outputs]
     step = _step(module, wanted, len(tensors))
-    graph = make_fx(step, tracing_mode="fake")(*map(fresh, tensors), *cotangents)
+    make_traceable()
+    with enable_python_dispatcher():  # without it composites trace as C++, which looks at values
+        graph = make_fx(step, tracing_mode="fake")(*map(fresh, tensors), *cotangents)
     return graph, cotangents
 
 

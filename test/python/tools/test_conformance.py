@@ -11,7 +11,7 @@ import torch
 
 from pipeline.dialect_passes.operators import registry
 from pipeline.tools.conformance import judge, workers
-from pipeline.tools.conformance.cases import Case, chosen, operators, samples
+from pipeline.tools.conformance.cases import Case, chosen, first_dtypes, operators, samples
 from pipeline.tools.conformance.denominator import counted, left_out
 from pipeline.tools.conformance.execution import execute
 from pipeline.tools.conformance.page import page
@@ -166,3 +166,28 @@ def test_a_wrong_decomposition_is_found_and_a_batch_blames_the_right_case(monkey
     assert 1 in dims and 2 in dims
     statuses = [record.status for record in execute([Case("maximum", "float32", i) for i in range(4)], 60)]
     assert statuses == [judge.WRONG_VALUE if dim == 1 else judge.RIGHT for dim in dims]
+
+
+FORWARD = """
+    add argmax bitwise_left_shift cat cumsum fft.rfft histc i0 index_put linalg.cholesky linalg.solve logsumexp
+    masked_fill matmul median nn.functional.avg_pool2d nn.functional.conv2d nn.functional.gelu
+    nn.functional.grid_sample nn.functional.interpolate.bilinear nn.functional.layer_norm pow scatter_add searchsorted
+    softmax sort var where
+"""
+BACKWARD = """
+    addmm amax cumprod index_select linalg.inv nn.functional.conv2d nn.functional.cross_entropy
+    nn.functional.interpolate.bilinear nn.functional.layer_norm nn.functional.max_pool2d
+    nn.functional.scaled_dot_product_attention softmax
+"""
+
+
+@pytest.mark.parametrize("kind, names", [("forward", FORWARD), ("backward", BACKWARD)])
+def test_a_fixed_slice_is_right(kind, names):
+    """One operator of each family, its middle sample, as one program; whatever is not right is compiled again alone."""
+    records = execute([_middle(name, kind) for name in names.split()], 200)
+    assert {r.case.operator: r.message for r in records if r.status != judge.RIGHT} == {}
+
+
+def _middle(name: str, kind: str) -> Case:
+    (dtype, *_) = first_dtypes(operators()[name])
+    return Case(name, dtype, *chosen(len(samples(name, dtype, kind)), 1), kind)
