@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import child
 from .errors import Unsupported
+from .stages import REASON
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -61,10 +62,13 @@ def find_unsupported(folder: Path, limits: child.Limits) -> list[Unsupported]:
 
 def has_unknown(module: ir.Module) -> bool:
     """Whether some operator of `module` is none of torch-mlir's, so that lowering is bound to fail."""
-    # Quantised operators arrive unregistered too; torch-mlir matches them by name.
+    from .dialect_passes.scalars import BODIES
+
+    # Quantised operators arrive unregistered too, and torch-mlir matches them by name; so does a pass of ours.
     return any(
         op.operation.name == "torch.operator"
         and "torch.quantized_decomposed." not in str(op.attributes["name"])
+        and (op.attributes["name"].value not in BODIES or REASON in op.attributes)
         for function in module.body.operations
         for block in function.regions[0].blocks
         for op in block.operations

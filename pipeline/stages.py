@@ -32,12 +32,13 @@ STAGES = (
     Stage(
         "refined",
         "the same, decomposed, with every rank and dtype known",
-        f"{REFINE},keep-nan-comparisons,recognize-attention,{EXPORT_PIPELINE},{FUSIONS},{REFINE},verify-refined",
+        f"{REFINE},keep-nan-comparisons,expand-scalar-functions,recognize-attention,{EXPORT_PIPELINE},{FUSIONS},"
+        f"{REFINE},verify-refined",
     ),
     Stage(
         "linalg",
         "linalg on tensors",
-        "expand-scalar-functions,torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
+        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
         "define-control-flow,fold-f64-constants,canonicalize",
     ),
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 # Operators that the lowering to linalg takes whole although torch-mlir would decompose them: with symbolic sizes their
-# decomposition loses which dimension is which, attention is there only where a pass has recognised it, and remainders
-# become loops of our own.
-BACKEND_LEGAL_OPS = (
-    "aten.flatten.using_ints",
-    "aten.unflatten.int",
-    "aten.scaled_dot_product_attention",
-    "aten.fmod.Tensor",
-    "aten.floor_divide",
-)
+# decomposition loses which dimension is which, and attention is there only where a pass has recognised it.
+BACKEND_LEGAL_OPS = ("aten.flatten.using_ints", "aten.unflatten.int", "aten.scaled_dot_product_attention")
 
 EXPORT_PIPELINE = (
     "func.func(torch-match-quantized-custom-ops),"

@@ -15,6 +15,7 @@ from pipeline.shape_lib.helpers.promotion import integral, promoted
 from pipeline.shape_lib.registry import dtype_function, shape_function
 
 from .registry import decomposes
+from .whole import made_ready, ready, whole
 
 if TYPE_CHECKING:
     import torch
@@ -69,10 +70,7 @@ def floor_divide(a: Tensor, b: Any) -> Tensor:
 
 
 def _of_floats(function: Callable[..., Tensor], a: Any, b: Any, compute: torch.dtype | None = None) -> Tensor:
-    """Whole, of two tensors of the same sizes and dtype: that becomes a loop of our own (`scalars.remainders`).
-
-    compute: in which dtype; else in f64 or f32.
-    """
+    """As a loop of our own (`scalars.remainders`). compute: in which dtype; else in f64 or f32."""
     import torch
 
     dtype = torch.result_type(a, b)
@@ -80,28 +78,14 @@ def _of_floats(function: Callable[..., Tensor], a: Any, b: Any, compute: torch.d
         return NotImplemented
     if compute is None:
         compute = dtype if dtype == torch.float64 else torch.float32
-    if _same_kind(a, b, compute):
+    if ready(a, b, compute):
         return NotImplemented
     # Numbers are rounded here: torch-mlir folds constants without rounding them.
     a, b = (
-        x.to(dtype).to(compute)
-        if isinstance(x, torch.Tensor)
-        else torch.scalar_tensor(_rounded(x, dtype), dtype=compute)
+        x.to(dtype) if isinstance(x, torch.Tensor) else torch.scalar_tensor(_rounded(x, dtype), dtype=compute)
         for x in (a, b)
     )
-    return function(*torch.broadcast_tensors(a, b)).to(dtype)
-
-
-def _same_kind(a: Any, b: Any, dtype: torch.dtype) -> bool:
-    import torch
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
-        return False
-    same = len(a.shape) == len(b.shape) and all(
-        statically_known_true(m == n) for m, n in zip(a.shape, b.shape, strict=True)
-    )
-    return same and a.dtype == b.dtype == dtype
+    return function(*made_ready(a, b, compute)).to(dtype)
 
 
 def _rounded(number: float, dtype: torch.dtype) -> float:
@@ -168,6 +152,25 @@ def isfinite(x: Tensor) -> Tensor:
     if not (x.is_floating_point() or x.is_complex()):
         return torch.ones_like(x, dtype=torch.bool)
     return x.abs() < float("inf")
+
+
+@decomposes("aten.gcd.default")
+def gcd(a: Tensor, b: Tensor) -> Tensor:
+    """The greatest common divisor; of int8 in the upper half of an int16, where -128 has no size either."""
+    import torch
+
+    if a.dtype == b.dtype == torch.int8:
+        a, b = a.to(torch.int16) * 256, b.to(torch.int16) * 256
+        return torch.div(torch.gcd(a, b), 256, rounding_mode="trunc").to(torch.int8)
+    return whole(torch.gcd, a, b)
+
+
+@decomposes("aten.lcm.default")
+def lcm(a: Tensor, b: Tensor) -> Tensor:
+    """The least common multiple."""
+    import torch
+
+    return whole(torch.lcm, a, b)
 
 
 # torch-mlir's shape functions of the remainders do not broadcast.

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.broadcasting import broadcast
 from pipeline.shape_lib.helpers.promotion import floating, inexact, promoted, real_inexact
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import decomposes
+from .whole import whole
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 _BINARY_FLOAT = (
     "aten.hypot.default",
@@ -13,6 +22,22 @@ _BINARY_FLOAT = (
     "aten.igammac.default",
     "aten.nextafter.default",
 )
+
+
+@decomposes("aten.nextafter.default")
+def nextafter(a: Tensor, b: Tensor) -> Tensor:
+    """The number next to a on the way to b."""
+    import torch
+
+    return whole(torch.nextafter, a, b)
+
+
+@decomposes("aten.view.dtype")
+def view_bits(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Of bytes a conversion, since they wrap; of wider types whole."""
+    import torch
+
+    return x.to(dtype) if {x.dtype, dtype} == {torch.int8, torch.uint8} else NotImplemented
 
 
 # torch-mlir's own shape function of logaddexp does not broadcast.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import remainders, trigonometry
-from .values import FLOATS, HALVES, Body
+from . import bits, divisors, remainders, trigonometry
+from .values import FLOATS, HALVES, INTEGERS, Body
 
 BODIES: Mapping[str, Body] = {
     "torch.aten.sin": Body(trigonometry.sine),
@@ -13,5 +13,10 @@ BODIES: Mapping[str, Body] = {
     "torch.aten.fmod.Tensor": Body(remainders.fmod),
     "torch.aten.remainder.Tensor": Body(remainders.remainder),
     "torch.aten.floor_divide": Body(remainders.floor_divide, FLOATS | HALVES),
+    "torch.aten.gcd": Body(divisors.gcd, INTEGERS),
+    "torch.aten.lcm": Body(divisors.lcm, INTEGERS),
+    "torch.aten.nextafter": Body(bits.nextafter, FLOATS | HALVES),
+    "torch.aten.frexp.Tensor": Body(bits.frexp, FLOATS | HALVES),
+    "torch.aten.view.dtype": Body(lambda x: x, FLOATS | HALVES | INTEGERS),
 }
 """Operation of the Torch dialect -> what it does to the elements of its tensors."""

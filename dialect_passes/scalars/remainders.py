@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 
+from .bits import digits_of, infinity_of
 from .values import Scalar, repeat, select
 
-_DIGITS = {32: 23, 64: 52}
 _WORD = 64
 
 
 def fmod(a: Scalar, b: Scalar) -> Scalar:
     """With the sign of a."""
-    width, digits = a.width, _DIGITS[a.width]
+    width, digits, infinite = a.width, digits_of(a.type), infinity_of(a.type)
     top = 1 << (width - 1)
-    infinite = ((top >> digits) - 1) << digits
     size, divisor = a.bits() & (top - 1), b.bits() & (top - 1)
     m, e = _parts(size, digits)
     n, f = _parts(divisor, digits)
@@ -31,7 +30,7 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
     value = select(size.compare("ult", divisor), size, _joined(rest.resized(width), f.resized(width), a))
     sign = a.bits() & top
     defined = size.compare("ult", infinite) & divisor.compare("ule", infinite) & divisor.compare("ne", 0)
-    return select(defined, (value | sign).as_float(), math.nan)
+    return select(defined, (value | sign).as_float(a.type), math.nan)
 
 
 def _parts(size: Scalar, digits: int) -> tuple[Scalar, Scalar]:
@@ -52,7 +51,7 @@ def _divide_on(rest: Scalar, steps: Scalar, divisor: Scalar, digits: int) -> tup
 
 def _joined(rest: Scalar, exponent: Scalar, like: Scalar) -> Scalar:
     """The bits of rest 2^exponent, a float, since its divisor is one."""
-    digits = _DIGITS[like.width]
+    digits = digits_of(like.type)
     bits = rest.signed_to(like.type).bits()
     scale = exponent - ((1 << (like.width - 2 - digits)) - 1 + digits)
     normal = ((bits >> digits) + scale).compare("sgt", 0)

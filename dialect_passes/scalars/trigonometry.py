@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .bits import digits_of, infinity_of
 from .values import Scalar, constant, select
 
 # 2/pi, 1280 bits behind the point.
@@ -30,7 +31,7 @@ def sine(x: Scalar) -> Scalar:
     rest, quarter, finite = _reduced(x)
     value = select((quarter & 1).compare("eq", 0), _sine(rest), _cosine(rest))
     sign = ((quarter & 2) << (x.width - 2)) ^ (x.bits() & (1 << (x.width - 1)))
-    return select(finite, (value.bits() ^ sign).as_float(), math.nan)
+    return select(finite, (value.bits() ^ sign).as_float(x.type), math.nan)
 
 
 def cosine(x: Scalar) -> Scalar:
@@ -38,16 +39,14 @@ def cosine(x: Scalar) -> Scalar:
     rest, quarter, finite = _reduced(x)
     value = select((quarter & 1).compare("eq", 0), _cosine(rest), _sine(rest))
     sign = ((quarter + 1) & 2) << (x.width - 2)
-    return select(finite, (value.bits() ^ sign).as_float(), math.nan)
+    return select(finite, (value.bits() ^ sign).as_float(x.type), math.nan)
 
 
 def _reduced(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """|x| as a distance from the nearest multiple of pi/2, that multiple, and whether x is finite."""
-    width = x.width
-    digits = {32: 23, 64: 52}[width]
+    width, digits, infinite = x.width, digits_of(x.type), infinity_of(x.type)
     size = x.bits() & ~(1 << (width - 1))
     mantissa = (size & ((1 << digits) - 1)) | (1 << digits)
-    infinite = ((1 << (width - 1 - digits)) - 1) << digits
     # By how many bits x is above the least number that is reduced.
     shift = (size >> digits) - ((infinite >> (digits + 1)) - 1)
     high, low = _product(mantissa, *_window(shift))
@@ -55,7 +54,7 @@ def _reduced(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     rest = ((high << 2) | (low >> (width - 2))).signed_to(x.type) * (math.pi * 2.0 ** -(width + 1))
     rest = rest + ((low << 2) >> 1).signed_to(x.type) * (math.pi * 2.0 ** -(2 * width))
     reduce = size.compare("sge", constant(x.type, math.pi / 4).bits())
-    near = select(reduce, rest, size.as_float())
+    near = select(reduce, rest, size.as_float(x.type))
     return near, select(reduce, quarter, 0), size.compare("slt", infinite)
 
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 Operand = Any
 """A `Scalar`, or a Python number that becomes one of the other operand's type."""
 
-_PREDICATES_INT = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7}
+_PREDICATES_INT = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "uge": 9}
 _PREDICATES_FLOAT = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "une": 13}
 
 
@@ -101,15 +101,13 @@ class Scalar:
         """A float's bits as an integer."""
         return operation("arith.bitcast", ir.IntegerType.get_signless(self.width), self)
 
-    def as_float(self) -> Scalar:
-        """The float of these bits; of 16 one of the type f16."""
-        return operation(
-            "arith.bitcast", {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[self.width].get(), self
-        )
+    def as_float(self, type_: ir.Type) -> Scalar:
+        """The float of these bits."""
+        return operation("arith.bitcast", type_, self)
 
     def signed_zero(self) -> Scalar:
         """A float's sign, on zero."""
-        return (self.bits() & (1 << (self.width - 1))).as_float()
+        return (self.bits() & (1 << (self.width - 1))).as_float(self.type)
 
     def floor(self) -> Scalar:
         """A float rounded down."""
@@ -121,6 +119,23 @@ class Scalar:
             return self
         name = "arith.extui" if width > self.width else "arith.trunci"
         return operation(name, ir.IntegerType.get_signless(width), self)
+
+    def signed_resized(self, width: int) -> Scalar:
+        """An integer with sign in so many bits."""
+        narrow = width <= self.width
+        return (
+            self.resized(width)
+            if narrow
+            else operation("arith.extsi", ir.IntegerType.get_signless(width), self)
+        )
+
+    def signed_quotient(self, divisor: Operand) -> Scalar:
+        """Of integers with signs, rounded towards zero."""
+        return operation("arith.divsi", self.type, self, self.like(divisor))
+
+    def signed_remainder(self, divisor: Operand) -> Scalar:
+        """Of integers with signs, with the sign of the first."""
+        return operation("arith.remsi", self.type, self, self.like(divisor))
 
     def unsigned_remainder(self, divisor: Operand) -> Scalar:
         """Of integers without signs."""
@@ -141,7 +156,7 @@ class Scalar:
         bits = self.bits()
         lost = 16 if isinstance(type_, ir.BF16Type) else 13
         even = ((bits >> lost) & 1) + ((1 << (lost - 1)) - 1)
-        value = ((bits + even) & ~((1 << lost) - 1)).as_float()
+        value = ((bits + even) & ~((1 << lost) - 1)).as_float(self.type)
         if lost == 13:
             size = operation("math.absf", self.type, self)
             small = select(size.compare("lt", 2.0**-14), (self + 0.75) - 0.75, value)
@@ -199,13 +214,17 @@ def _create(name: str, types: Any, operands: Any, attributes: dict[str, ir.Attri
 
 FLOATS = frozenset({"float32", "float64"})
 HALVES = frozenset({"float16", "bfloat16"})
+INTEGERS = frozenset({"int16", "int32", "int64"})
 
 
 @dataclass(frozen=True)
 class Body:
-    """What a function of elements becomes: of the operands' elements, which have these dtypes, the result's element."""
+    """What a function of elements becomes: of the operands' elements, which have these dtypes, those of the results.
 
-    function: Callable[..., Scalar]
+    An element of another type than its result's is taken for the bits of that.
+    """
+
+    function: Callable[..., Scalar | tuple[Scalar, ...]]
     dtypes: frozenset[str] = FLOATS
 
 

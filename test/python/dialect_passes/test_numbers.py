@@ -45,6 +45,25 @@ def test_elementwise_edges():
     )
 
 
+def test_bits_and_divisors():
+    """Neighbours and mantissas below the normal numbers too; divisors of the least integer."""
+    x = torch.tensor([1.0, 0.0, -0.0, 1e-45, -1e-40, math.inf, math.nan, -3.4028234663852886e38])
+    n = torch.tensor([12, 0, -30, 7, -(2**63), 64, 1, 0])
+    _check(
+        [
+            lambda x, n: torch.nextafter(x, x.flip(0)).view(torch.int32),
+            lambda x, n: torch.nextafter(x.to(torch.bfloat16)[:, None], x.to(torch.bfloat16)),
+            lambda x, n: torch.frexp(x).mantissa,
+            lambda x, n: torch.frexp(x.double() * 1e-300).exponent,
+            lambda x, n: torch.gcd(n, n.flip(0)[:, None]),
+            lambda x, n: torch.lcm(n.int(), n.short().flip(0)),
+            lambda x, n: torch.gcd(n.to(torch.int8) * 64, n.flip(0).to(torch.int8)),
+        ],
+        x,
+        n,
+    )
+
+
 def test_constants_are_compared_as_what_they_are():
     """torch-mlir folds a float constant's comparison with an int by its bits."""
     _check(
