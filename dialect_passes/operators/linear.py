@@ -1,4 +1,4 @@
-"""The linear layer, as one product of all its rows."""
+"""Products of matrices and vectors: the linear layer as one product of all its rows."""
 
 from __future__ import annotations
 
@@ -27,3 +27,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     columns = weight.t()
     result = torch.mm(rows, columns) if bias is None else torch.addmm(bias, rows, columns)
     return result.reshape([*x.shape[:-1], weight.shape[0]])
+
+
+@decomposes("aten.addmv.default")
+def addmv(added: Tensor, matrix: Tensor, vector: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """The vector as a matrix of one column."""
+    import torch
+
+    columns = torch.addmm(added.unsqueeze(-1), matrix, vector.unsqueeze(1), beta=beta, alpha=alpha)
+    return columns.squeeze(1)

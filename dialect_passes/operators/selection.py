@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .registry import decomposes
+from .registry import decomposes, traced_by_decomposition
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +25,20 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
     x, mask = torch.broadcast_tensors(x, mask)
     return x.reshape(-1).index_select(0, mask.reshape(-1).nonzero().squeeze(1))
+
+
+@traced_by_decomposition("aten.combinations.default")
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Which elements go together depends on their number only; torch asks a mask of all r-tuples."""
+    import torch
+
+    if r < 2:
+        return x.unsqueeze(1) if r else x.new_empty([0])
+    parts = []
+    for first in range(x.shape[0]):
+        rest = combinations(x[first if with_replacement else first + 1 :], r - 1, with_replacement)
+        parts.append(torch.cat([x[first].expand(rest.shape[0], 1), rest], 1))
+    return torch.cat(parts) if parts else x.new_empty([0, r])
 
 
 @decomposes("aten._unique2.default")
