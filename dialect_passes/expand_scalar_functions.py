@@ -30,6 +30,8 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
+    "int8": "i8",
+    "uint8": "i8",
     "int16": "i16",
     "int32": "i32",
     "int64": "i64",

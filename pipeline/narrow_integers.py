@@ -12,6 +12,11 @@ every number for one that fits, and saturates or not as the vectors' width would
 
 Before:  y: u8 = convert(x: f64, u8)
 After:   y: u8 = convert(convert(x: f64, i32), u8)
+
+Constants become uint8 as int8 whose bits are looked at: torch-mlir folds their conversions, and fails on uint8.
+
+Before:  y: u8 = convert(full([2], 200, i32), u8)
+After:   y: u8 = aten.view.dtype(convert(full([2], 200, i32), i8), u8)
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 _NARROW, _WIDE = (torch.uint8, torch.int8), torch.int32
 
+_CONVERT = torch.ops.prims.convert_element_type.default
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _WIDENED = "pipeline.widened"
 """Meta key of a byte constant: the wide constant it was converted from."""
@@ -45,10 +51,31 @@ def widen_narrow_integers(module: GraphModule) -> None:
         elif _rounds_to_bytes(node):
             with module.graph.inserting_before(node):
                 node.args = (_convert(module, node.args[0], _WIDE), node.args[1])  # type: ignore[arg-type]
+    for node in list(module.graph.nodes):
+        if node.target is _CONVERT and node.args[1] == torch.uint8 and _is_constant(node):
+            _view_as_unsigned(module, node)
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether a number, converted as often as may be, fills what comes of it."""
+    while node.target is _CONVERT:
+        node = node.args[0]
+    return node.op == "call_function" and _fills(node)
+
+
+def _view_as_unsigned(module: GraphModule, node: Node) -> None:
+    node.args = (node.args[0], torch.int8)
+    view = torch.ops.aten.view.dtype
+    with module.graph.inserting_after(node):
+        call = module.graph.call_function(view, (node, torch.uint8))
+    call.meta = {**node.meta}
+    node.meta = {key: value for key, value in node.meta.items() if key not in ("tensor_meta", _WIDENED)}
+    node.meta["val"] = _evaluate(node)
+    node.replace_all_uses_with(call, delete_user_cb=lambda user: user is not call)
 
 
 def _rounds_to_bytes(node: Node) -> bool:
-    if node.target is not torch.ops.prims.convert_element_type.default:
+    if node.target is not _CONVERT:
         return False
     source, dtype = node.args
     return dtype in (*_NARROW, torch.int16) and source.meta["val"].is_floating_point()  # type: ignore[union-attr]
@@ -141,10 +168,9 @@ def _fills(node: Node) -> bool:
 
 
 def _convert(module: GraphModule, source: Node, dtype: torch.dtype) -> Node:
-    target = torch.ops.prims.convert_element_type.default
-    call = module.graph.call_function(target, (source, dtype))
+    call = module.graph.call_function(_CONVERT, (source, dtype))
     # tensor_meta would be believed before val.
     dropped = ("pipeline.argument", "tensor_meta", _WIDENED)
     call.meta = {key: value for key, value in source.meta.items() if key not in dropped}
-    call.meta["val"] = target(source.meta["val"], dtype)
+    call.meta["val"] = _CONVERT(source.meta["val"], dtype)
     return call

@@ -63,19 +63,6 @@ def _random(node: Node) -> str | None:
     )
 
 
-def _byte_constant(node: Node) -> str | None:
-    """torch-mlir folds a constant of bytes into one of another type, and fails on it."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.uint8 or not node.users:
-        return None
-    source = node.args[0] if node.args else None
-    if str(node.target) != "prims.convert_element_type.default" or not isinstance(source, Node):
-        return None
-    if str(source.target).split(".")[-2:-1] not in (["full"], ["full_like"], ["scalar_tensor"]):
-        return None
-    return "a uint8 constant made in the model; register it as a buffer, or make it another integer type"
-
-
 def _complex(node: Node) -> str | None:
     """Of complex tensors the lowering knows the parts (`complex_pairs`); some operators it gets wrong."""
     if SYMBOL in node.meta or str(node.target) in _COMPLEX_BORDER or control_call(node) is not None:
@@ -95,6 +82,5 @@ _COMPLEX_BORDER = ("aten.view_as_real.default", "aten.view_as_complex.default", 
 _RULES: tuple[Callable[[Node], str | None], ...] = (
     _higher_order,
     _random,
-    _byte_constant,
     _complex,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .registry import decomposes
 from .series import decomposes_float, polynomial
+from .whole import whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,12 +24,10 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
     """Small whole exponents by products, a half by the root."""
     import torch
 
-    if (
-        (not x.is_floating_point() and not isinstance(exponent, float))
-        or x.is_complex()
-        or isinstance(exponent, complex)
-    ):
+    if x.is_complex() or isinstance(exponent, complex):
         return NotImplemented
+    if not torch.result_type(x, exponent).is_floating_point:
+        return _integer_power(x, exponent)
     if isinstance(exponent, (torch.SymInt, torch.SymFloat)):
         value: Any = exponent
         return torch.pow(x, torch.full_like(x, value))
@@ -42,6 +41,13 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
     if exponent in (0.5, -0.5):
         return (torch.sqrt(wide) if exponent > 0 else torch.rsqrt(wide)).to(result)
     return power_of(wide, torch.full_like(wide, exponent)).to(result)
+
+
+def _integer_power(x: Tensor, exponent: Any) -> Tensor:
+    import torch
+
+    few = isinstance(exponent, int) and 0 <= exponent <= _LARGEST_PRODUCT
+    return _product(x, exponent) if few else torch.pow(x, torch.full_like(x, exponent))
 
 
 def _product(x: Tensor, exponent: int) -> Tensor:
@@ -58,13 +64,13 @@ def _product(x: Tensor, exponent: int) -> Tensor:
 
 @decomposes("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_tensor(x: Any, y: Tensor) -> Tensor:
-    """Of floats; whole numbers are lowered as they are."""
+    """Of floats, and of integers as a loop of our own."""
     import torch
 
     dtype = torch.result_type(x, y)
-    if not dtype.is_floating_point:
+    if dtype.is_complex:
         return NotImplemented
-    return _pow_float(x, y)
+    return _pow_float(x, y) if dtype.is_floating_point else whole(torch.pow, x, y)
 
 
 def _pow_float(x: Any, y: Any) -> Tensor:

@@ -14,6 +14,7 @@ _FAMILIES = (
     "average_pooling",
     "batch_norm_training",
     "bessel",
+    "bitwise",
     "complex",
     "convolution",
     "convolution_backward",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def whole(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+def whole(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
     """The call itself, of operands made ready for it: the body of a decomposition of `function`."""
     import torch
 
@@ -31,8 +31,11 @@ def ready(a: Any, b: Any, dtype: torch.dtype) -> bool:
     return same and a.dtype == b.dtype == dtype
 
 
-def made_ready(a: Tensor, b: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """Both broadcast, in this dtype."""
+def made_ready(a: Any, b: Any, dtype: torch.dtype) -> list[Tensor]:
+    """Both broadcast, in this dtype; numbers become tensors."""
     import torch
 
-    return [*torch.broadcast_tensors(a.to(dtype), b.to(dtype))]
+    tensors = (
+        x.to(dtype) if isinstance(x, torch.Tensor) else torch.scalar_tensor(x, dtype=dtype) for x in (a, b)
+    )
+    return [*torch.broadcast_tensors(*tensors)]

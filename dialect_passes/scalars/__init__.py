@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import bits, divisors, remainders, trigonometry
-from .values import FLOATS, HALVES, INTEGERS, Body
+from . import bits, divisors, integers, remainders, trigonometry
+from .values import BYTES, FLOATS, HALVES, INTEGERS, Body
 
 BODIES: Mapping[str, Body] = {
     "torch.aten.sin": Body(trigonometry.sine),
@@ -15,8 +15,11 @@ BODIES: Mapping[str, Body] = {
     "torch.aten.floor_divide": Body(remainders.floor_divide, FLOATS | HALVES),
     "torch.aten.gcd": Body(divisors.gcd, INTEGERS),
     "torch.aten.lcm": Body(divisors.lcm, INTEGERS),
+    "torch.aten.bitwise_left_shift.Tensor": Body(integers.left_shift, INTEGERS),
+    "torch.aten.bitwise_right_shift.Tensor": Body(integers.right_shift, INTEGERS),
+    "torch.aten.pow.Tensor_Tensor": Body(integers.power, INTEGERS),
     "torch.aten.nextafter": Body(bits.nextafter, FLOATS | HALVES),
     "torch.aten.frexp.Tensor": Body(bits.frexp, FLOATS | HALVES),
-    "torch.aten.view.dtype": Body(lambda x: x, FLOATS | HALVES | INTEGERS),
+    "torch.aten.view.dtype": Body(bits.reinterpret, FLOATS | HALVES | INTEGERS | BYTES),
 }
 """Operation of the Torch dialect -> what it does to the elements of its tensors."""

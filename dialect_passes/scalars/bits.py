@@ -24,6 +24,11 @@ def infinity_of(type_: ir.FloatType) -> int:
     return ((1 << (type_.width - 1 - digits)) - 1) << digits
 
 
+def reinterpret(x: Scalar) -> Scalar:
+    """The same bits. Of a byte they are computed: a loop that only copies is folded away, with the change of type."""
+    return x.resized(32).unsigned_remainder(256).resized(8) if x.width == 8 else x
+
+
 def nextafter(a: Scalar, b: Scalar) -> Scalar:
     """The number next to a on the way to b: bits without the sign count numbers by size."""
     top, infinite = 1 << (a.width - 1), infinity_of(a.type)

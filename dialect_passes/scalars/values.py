@@ -90,6 +90,10 @@ class Scalar:
         """Zeros come in from above."""
         return operation("arith.shrui", self.type, self, self.like(bits))
 
+    def signed_shift(self, bits: Operand) -> Scalar:
+        """To the right; the sign comes in from above."""
+        return operation("arith.shrsi", self.type, self, self.like(bits))
+
     def compare(self, predicate: str, other: Operand) -> Scalar:
         """A bit: "eq", "slt", "ult", ... of integers, "eq", "lt", ..., "une" (true of NaN) of floats."""
         table = _PREDICATES_FLOAT if self.is_float else _PREDICATES_INT
@@ -215,6 +219,7 @@ def _create(name: str, types: Any, operands: Any, attributes: dict[str, ir.Attri
 FLOATS = frozenset({"float32", "float64"})
 HALVES = frozenset({"float16", "bfloat16"})
 INTEGERS = frozenset({"int16", "int32", "int64"})
+BYTES = frozenset({"int8", "uint8"})
 
 
 @dataclass(frozen=True)

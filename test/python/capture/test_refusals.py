@@ -61,13 +61,3 @@ class Attribute(nn.Module):
 def test_update_of_a_tensor_that_is_no_buffer_is_refused() -> None:
     with pytest.raises(pipeline.PipelineError, match=r"'count'.*register_buffer"):
         pipeline.compile(Attribute(), args=(torch.randn(3),))
-
-
-class Bytes(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.full((2,), 3, dtype=torch.uint8)
-
-
-def test_constant_of_bytes_is_refused() -> None:
-    with pytest.raises(pipeline.UnsupportedError, match="uint8 constant"):
-        pipeline.compile(Bytes(), args=(torch.randn(3),))

@@ -64,6 +64,28 @@ def test_bits_and_divisors():
     )
 
 
+def test_integers():
+    """Shifts by too much or too little, powers that wrap or are negative, and constants of bytes."""
+    n = torch.tensor([1, -1, 5, -77, 2**63 - 1, -(2**63), 0, -2])
+    k = torch.tensor([0, 1, 62, 63, 64, -1, 100, 3])
+    _check(
+        [
+            lambda n, k: n << k,
+            lambda n, k: n.int()[:, None] >> k.int(),
+            lambda n, k: (n.to(torch.uint8) >> 3) | 65,
+            lambda n, k: torch.bitwise_left_shift(5, k) ^ 3,
+            lambda n, k: n >> 70,
+            lambda n, k: n ** k.abs(),
+            lambda n, k: torch.pow(-1, -k) + n**2,
+            lambda n, k: n.to(torch.uint8) ** 0,
+            lambda n, k: torch.full((2,), 255, dtype=torch.uint8),
+            lambda n, k: torch.cat([torch.full((2,), 200.7).to(torch.uint8), k.to(torch.uint8)]),
+        ],
+        n,
+        k,
+    )
+
+
 def test_constants_are_compared_as_what_they_are():
     """torch-mlir folds a float constant's comparison with an int by its bits."""
     _check(
