@@ -17,6 +17,7 @@ PASSES: dict[str, str] = {
     "fold-batch-norm": "factors and summands per channel go into the weights of the layer before",
     "fold-f64-constants": "Python numbers lose the f64 that torch-mlir gives them where a tensor is narrower",
     "keep-nan-comparisons": "comparisons of a float tensor with itself keep their meaning for NaN",
+    "keep-narrow-rounding": "what was rounded to float16 or bfloat16 stays rounded where it is read again",
     "merge-shared-input-matmuls": "products of the same few rows with several weights become one",
     "recognize-attention": "a product, a softmax of it and a product with that become one fused attention",
     "refine-shapes": "every tensor gets the rank, sizes and dtype that shape and dtype functions tell; "

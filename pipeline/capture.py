@@ -38,6 +38,7 @@ from .entry_points import EntrySpec
 from .errors import InputError, InternalError, UnsupportedError
 from .graph_cleanup import clean_graph
 from .late_decompositions import decompose_late, split_table
+from .narrow_floats import round_each_operator
 from .program import Argument, EntryGraph, Program
 from .refusals import mark_refused
 from .signatures import constant_node, describe_parameters, describe_result, input_names
@@ -110,6 +111,7 @@ class _Exported:
                     # torch.export overlooks some of the user's (see LATE).
                     decompose_late(module, {**late, **own.functions}, early)
                     split_complex(module, early)
+                    round_each_operator(module)
             except (InputError, UnsupportedError, CustomOperatorError):
                 raise
             except Exception as error:

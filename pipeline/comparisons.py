@@ -1,4 +1,4 @@
-"""Comparisons with numbers, of the tensor's kind: torch-mlir folds others wrongly.
+"""Comparisons with numbers, of the tensor's kind and type: torch-mlir folds others wrongly, and compares in f64.
 
 Its folder reads a constant tensor of floats as integers where the number is an int, and the other way round: the
 result is wrong, or the compiler crashes.
@@ -26,8 +26,9 @@ def _match(module: GraphModule, node: Node) -> None:
     tensor, number = node.args
     assert isinstance(tensor, Node)
     dtype = tensor.meta["val"].dtype
-    if dtype.is_floating_point and type(number) is int:
-        node.args = (tensor, float(number))
+    if dtype.is_floating_point and type(number) in (int, float):
+        # Eager rounds the number to the tensor's type, where it may become equal to an element.
+        node.args = (tensor, torch.tensor(float(number), dtype=dtype).item())
     elif not dtype.is_floating_point and not dtype.is_complex and type(number) is float:
         # Eager, too, compares whole numbers with floats as floats.
         target = torch.ops.prims.convert_element_type.default

@@ -14,7 +14,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 Table = Mapping[Any, Callable[..., Any]]
 
@@ -35,7 +35,7 @@ class Inliner:
         leaves, spec = tree_flatten((node.args, node.kwargs))
         key = (node.target, str(spec), tuple(_describe(leaf) for leaf in leaves))
         if key not in self._traced:
-            self._traced[key] = self._trace(function, leaves, spec)
+            self._traced[key] = self._trace(function, leaves, spec, node.meta.get("val"))
         return _copy(
             self._module, node, self._traced[key], [leaf for leaf in leaves if isinstance(leaf, Node)]
         )
@@ -46,8 +46,13 @@ class Inliner:
             self._module.graph.eliminate_dead_code()
             self._module.recompile()
 
-    def _trace(self, function: Callable[..., Any], leaves: list[Any], spec: TreeSpec) -> GraphModule:
-        """The graph of one call over the fake tensors of its arguments, whose symbols it shares."""
+    def _trace(
+        self, function: Callable[..., Any], leaves: list[Any], spec: TreeSpec, result: Any
+    ) -> GraphModule:
+        """The graph of one call over the fake tensors of its arguments, whose symbols it shares.
+
+        result: the call's fake result, which knows the mode of a call without tensors.
+        """
 
         def call(*values: Any) -> Any:
             given = iter(values)
@@ -56,7 +61,7 @@ class Inliner:
 
         values = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, Node)]
         # Inside the fake mode also what the function makes anew, such as arange(length), stays symbolic.
-        with torch.no_grad(), detect_fake_mode(values) or contextlib.nullcontext():
+        with torch.no_grad(), detect_fake_mode([*values, *tree_leaves(result)]) or contextlib.nullcontext():
             return make_fx(call, decomposition_table=dict(self._table))(*map(_own, values))
 
 

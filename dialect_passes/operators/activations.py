@@ -20,6 +20,20 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return torch.ops.aten._softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
 
 
+@decomposes("aten._log_softmax.default")
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """In float16 and bfloat16; along the last dimension eager rounds the sum and its logarithm."""
+    import torch
+
+    if x.dtype not in (torch.float16, torch.bfloat16) or not x.dim():
+        return torch._decomp.decompositions._log_softmax(x, dim, half_to_float)
+    last = dim in (-1, x.dim() - 1)
+    shifted = _wide(x) - _wide(x.amax(dim, keepdim=True))
+    total = torch.exp(shifted).sum(dim, keepdim=True)
+    total = _wide(torch.log(total.to(x.dtype))) if last else torch.log(total)
+    return (shifted - total).to(x.dtype)
+
+
 @decomposes("aten.silu_backward.default")
 def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
     """d/dx x sigmoid(x) = sigmoid(x) (1 + x (1 - sigmoid(x)))."""

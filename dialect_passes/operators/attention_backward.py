@@ -37,7 +37,9 @@ def flash_attention(
     shares = torch.exp(scores - largest)
     total = shares.sum(-1, keepdim=True)
     total = total.masked_fill(total == 0, 1)
-    out = torch.matmul(shares / total, _wide(_repeated(value, groups))).to(query.dtype)
+    # Eager divides last, and multiplies in the type of the values.
+    rounded = _wide(shares.to(query.dtype))
+    out = (torch.matmul(rounded, _wide(_repeated(value, groups))) / total).to(query.dtype)
     sums = (largest + torch.log(total)).squeeze(-1)
     if query.transpose(1, 2).is_contiguous():
         # Views of the result were recorded for the layout of eager's, which is that of the queries.
@@ -99,7 +101,8 @@ def _scores(
     import torch
 
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = torch.matmul(_wide(query) * factor, _wide(key).transpose(-2, -1))
+    # Widened and nothing else, float16 and bfloat16 are multiplied as such, with sums in float32.
+    scores = torch.matmul(_wide(query), _wide(key).transpose(-2, -1)) * factor
     if attn_mask is not None:
         scores = scores + attn_mask
     if is_causal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from .once_rounded import rounded_number
 from .registry import decomposes
 from .series import decomposes_float, polynomial
 from .whole import whole
@@ -33,6 +34,11 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
         return torch.pow(x, torch.full_like(x, value))
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     wide = wide if wide.is_floating_point() else wide.to(torch.get_default_dtype())
+    if x.dtype == torch.bfloat16 and exponent in (3, -2):
+        # Eager's kernel multiplies bfloat16.
+        return x * x * x if exponent == 3 else 1 / (x * x)
+    if x.dtype in (torch.float16, torch.bfloat16) and isinstance(exponent, float) and math.isfinite(exponent):
+        exponent = rounded_number(exponent, x.dtype)
     result = x.dtype if x.is_floating_point() else wide.dtype
     if exponent == int(exponent) if math.isfinite(exponent) else False:
         if abs(exponent) <= _LARGEST_PRODUCT:
@@ -79,7 +85,7 @@ def _pow_float(x: Any, y: Any) -> Tensor:
     dtype = torch.result_type(x, y)
     compute = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     x, y = (
-        v.to(compute) if isinstance(v, torch.Tensor) else torch.scalar_tensor(v, dtype=compute)
+        v.to(compute) if isinstance(v, torch.Tensor) else torch.scalar_tensor(v, dtype=dtype).to(compute)
         for v in (x, y)
     )
     return power_of(x, y).to(dtype)

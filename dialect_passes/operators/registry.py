@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .once_rounded import as_eager_rounds
+
 _FAMILIES = (
     "activations",
     "attention",
@@ -166,7 +168,10 @@ def load_families() -> None:
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """Operator overload -> decomposition: torch-mlir's table, with ours before it. Imports torch."""
+    """Operator overload -> decomposition: torch-mlir's table, with ours before it. Imports torch.
+
+    Given float16 and bfloat16 they round where eager does (`once_rounded`).
+    """
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
     load_families()
@@ -174,7 +179,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     for name in _KEEP_WHOLE:
         table.pop(_overload(name), None)
     table.update({_overload(name): function for name, function in _DECOMPOSITIONS.items()})
-    return table
+    return {op: as_eager_rounds(op, function) for op, function in table.items()}
 
 
 def _overload(name: str) -> Any:
