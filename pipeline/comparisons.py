@@ -26,7 +26,7 @@ def _match(module: GraphModule, node: Node) -> None:
     tensor, number = node.args
     assert isinstance(tensor, Node)
     dtype = tensor.meta["val"].dtype
-    if dtype.is_floating_point and type(number) in (int, float):
+    if dtype.is_floating_point and isinstance(number, (int, float)):
         # Eager rounds the number to the tensor's type, where it may become equal to an element.
         node.args = (tensor, torch.tensor(float(number), dtype=dtype).item())
     elif not dtype.is_floating_point and not dtype.is_complex and type(number) is float:

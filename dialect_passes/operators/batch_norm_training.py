@@ -10,6 +10,43 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+@decomposes("aten._native_batch_norm_legit_functional.default")
+def batch_norm_functional(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor | None, ...]:
+    """Output, mean, inverse of the deviation and new statistics.
+
+    Where all is float16 or bfloat16, eager normalizes by the mean and the inverse as it saves them, rounded.
+    """
+    import torch
+
+    out, mean, inverse, *statistics = torch._decomp.decompositions.native_batch_norm_helper(
+        x, weight, bias, running_mean, running_var, training, momentum, eps, True
+    )
+    given = [tensor.dtype for tensor in (x, weight, bias, running_mean) if tensor is not None]
+    if training and x.dtype in (torch.float16, torch.bfloat16) and len(set(given)) == 1:
+        factor = inverse.float() if weight is None else inverse.float() * weight.float()
+        summand = -mean.float() * factor if bias is None else bias.float() - mean.float() * factor
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        out = (x.float() * factor.reshape(shape) + summand.reshape(shape)).to(x.dtype)
+    return out, mean, inverse, *statistics
+
+
+@decomposes("aten._native_batch_norm_legit.no_stats")
+def batch_norm_without_statistics(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+) -> tuple[Tensor | None, ...]:
+    """Output, mean and inverse of the deviation."""
+    return batch_norm_functional(x, weight, bias, None, None, training, momentum, eps)[:3]
+
+
 @decomposes("aten._batch_norm_with_update_functional.default")
 def batch_norm_with_update(
     x: Tensor,

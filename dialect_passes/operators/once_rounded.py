@@ -54,7 +54,7 @@ _STEPWISE = frozenset(
     "mvlgamma logsumexp dist renorm grid_sampler_2d grid_sampler_3d grid_sampler_2d_backward grid_sampler_3d_backward "
     "mse_loss mse_loss_backward binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits "
     "soft_margin_loss soft_margin_loss_backward huber_loss_backward glu_backward _log_softmax "
-    "fmod remainder floor_divide".split()
+    "fmod remainder floor_divide _native_batch_norm_legit _native_batch_norm_legit_functional".split()
 )
 
 # Of these eager rounds the numbers, too.
@@ -158,10 +158,9 @@ def _common_type(op: Any, args: Any, kwargs: Any) -> Any:
     def rounded(value: Any) -> Any:
         if isinstance(value, float) and op._opname in _NUMBERS_ROUNDED:
             return rounded_number(value, common)
-        whole = (
-            isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype != torch.bool
-        )
-        return _convert(value, common) if whole else value
+        if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.dtype == torch.bool:
+            return value
+        return _convert(value, common)
 
     return tree_map(rounded, (args, kwargs)) if _is_narrow(common) else (args, kwargs)
 
