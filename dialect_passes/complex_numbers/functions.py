@@ -182,7 +182,7 @@ def pow(call: Call, base: Any, exponent: Any) -> Pair:
     if isinstance(exponent, (int, float)) and abs(exponent) <= 16 and exponent == int(exponent):
         power = _integer_power(z, int(abs(exponent)))
         return power if exponent >= 0 else divide(_one(power), power)
-    if exponent == 0.5:
+    if isinstance(exponent, float) and exponent == 0.5:
         return sqrt(z)
     w = pair_of(exponent, call)
     value = exp(multiply(w, log(z)))

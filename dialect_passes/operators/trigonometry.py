@@ -1,8 +1,8 @@
 """Trigonometric and related functions: what the compiler's own get wrong or do not have.
 
 IREE's sine loses its digits from about 1000 on (and is not bounded by 1 in the end), and in f64 it calls C functions
-that its executables do not hold. Sines and cosines of f32 and f64 stay whole, and become loops of our own
-(`expand-scalar-functions`, `scalars.trigonometry`).
+that its executables do not hold. Sines, cosines and inverse tangents of f32 and f64 stay whole, and become loops of
+our own (`expand-scalar-functions`, `scalars`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .registry import decomposes
 from .series import decomposes_float
+from .whole import made_ready, ready
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ def sin(x: Tensor) -> Tensor:
     """Of other types than f32 and f64."""
     import torch
 
-    return NotImplemented if _has_sine(x) else torch.sin(_computed(x)).to(_result(x))
+    return NotImplemented if _stays_whole(x) else torch.sin(_computed(x)).to(_result(x))
 
 
 @decomposes("aten.cos.default")
@@ -31,10 +32,32 @@ def cos(x: Tensor) -> Tensor:
     """Of other types than f32 and f64."""
     import torch
 
-    return NotImplemented if _has_sine(x) else torch.cos(_computed(x)).to(_result(x))
+    return NotImplemented if _stays_whole(x) else torch.cos(_computed(x)).to(_result(x))
 
 
-def _has_sine(x: Tensor) -> bool:
+@decomposes("aten.atan.default")
+def atan(x: Tensor) -> Tensor:
+    """Of other types than f32 and f64."""
+    import torch
+
+    return NotImplemented if _stays_whole(x) else torch.atan(_computed(x)).to(_result(x))
+
+
+@decomposes("aten.atan2.default")
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """Of two tensors of the same sizes and dtype, f32 or f64; of others by that."""
+    import torch
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+    compute, result = elementwise_dtypes(
+        y, x, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+    )
+    if ready(y, x, compute):
+        return NotImplemented
+    return torch.atan2(*made_ready(y, x, compute)).to(result)
+
+
+def _stays_whole(x: Tensor) -> bool:
     import torch
 
     return x.is_complex() or x.dtype in (torch.float32, torch.float64)

@@ -7,27 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .registry import decomposes
-from .series import rational
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-# Cephes' atan.c: for arguments up to tan(pi/8), after two reductions.
-_ATAN_P = (
-    -8.750608600031904122785e-1,
-    -1.615753718733365076637e1,
-    -7.500855792314704667340e1,
-    -1.228866684490136173410e2,
-    -6.485021904942025371773e1,
-)
-_ATAN_Q = (
-    1.0,
-    2.485846490142306297962e1,
-    1.650270098316988542046e2,
-    4.328810604912902668951e2,
-    4.853903996359136964868e2,
-    1.945506571482613964425e2,
-)
 
 
 def _decomposes_wide(name: str) -> Callable[[Callable[[Tensor], Tensor]], Callable[[Tensor], Tensor]]:
@@ -45,26 +27,12 @@ def _decomposes_wide(name: str) -> Callable[[Callable[[Tensor], Tensor]], Callab
     return register
 
 
-@_decomposes_wide("atan")
-def atan(x: Tensor) -> Tensor:
-    """By atan(x) = pi/2 - atan(1/x) and pi/4 + atan((x - 1) / (x + 1))."""
-    import torch
-
-    size = x.abs()
-    far, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
-    reduced = torch.where(far, -1 / size, torch.where(middle, (size - 1) / (size + 1), size))
-    base = torch.where(far, math.pi / 2, torch.where(middle, math.pi / 4, 0.0).to(x.dtype))
-    square = reduced * reduced
-    value = base + reduced + reduced * square * rational(square, _ATAN_P, _ATAN_Q)
-    return torch.where(x < 0, -value, torch.where(x == 0, x, value))
-
-
 @_decomposes_wide("asin")
 def asin(x: Tensor) -> Tensor:
     """atan(x / sqrt(1 - x²)); NaN beyond 1."""
     import torch
 
-    return atan(x / torch.sqrt((1 - x) * (1 + x)))
+    return torch.atan(x / torch.sqrt((1 - x) * (1 + x)))
 
 
 @_decomposes_wide("acos")
@@ -72,7 +40,7 @@ def acos(x: Tensor) -> Tensor:
     """2 atan(sqrt((1 - x) / (1 + x))); NaN beyond 1."""
     import torch
 
-    return 2 * atan(torch.sqrt((1 - x) / (1 + x)))
+    return 2 * torch.atan(torch.sqrt((1 - x) / (1 + x)))
 
 
 @_decomposes_wide("tanh")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import bits, divisors, integers, remainders, trigonometry
+from . import bits, divisors, integers, inverse_trigonometry, remainders, trigonometry
 from .values import BYTES, FLOATS, HALVES, INTEGERS, Body
 
 BODIES: Mapping[str, Body] = {
     "torch.aten.sin": Body(trigonometry.sine),
     "torch.aten.cos": Body(trigonometry.cosine),
+    "torch.aten.atan": Body(inverse_trigonometry.atan),
+    "torch.aten.atan2": Body(inverse_trigonometry.atan2),
     "torch.aten.fmod.Tensor": Body(remainders.fmod),
     "torch.aten.remainder.Tensor": Body(remainders.remainder),
     "torch.aten.floor_divide": Body(remainders.floor_divide, FLOATS | HALVES),

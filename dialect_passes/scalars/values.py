@@ -68,6 +68,9 @@ class Scalar:
     def __truediv__(self, other: Operand) -> Scalar:
         return operation("arith.divf", self.type, self, self.like(other))
 
+    def __rtruediv__(self, other: Operand) -> Scalar:
+        return self.like(other) / self
+
     def __neg__(self) -> Scalar:
         return operation("arith.negf", self.type, self) if self.is_float else 0 - self
 
@@ -112,6 +115,14 @@ class Scalar:
     def signed_zero(self) -> Scalar:
         """A float's sign, on zero."""
         return (self.bits() & (1 << (self.width - 1))).as_float(self.type)
+
+    def abs(self) -> Scalar:
+        """A float without its sign."""
+        return operation("math.absf", self.type, self)
+
+    def with_sign_of(self, other: Scalar) -> Scalar:
+        """A float that is not negative, with the sign of another."""
+        return (self.bits() | other.signed_zero().bits()).as_float(self.type)
 
     def floor(self) -> Scalar:
         """A float rounded down."""
@@ -162,7 +173,7 @@ class Scalar:
         even = ((bits >> lost) & 1) + ((1 << (lost - 1)) - 1)
         value = ((bits + even) & ~((1 << lost) - 1)).as_float(self.type)
         if lost == 13:
-            size = operation("math.absf", self.type, self)
+            size = self.abs()
             small = select(size.compare("lt", 2.0**-14), (self + 0.75) - 0.75, value)
             value = select(size.compare("ge", 65520.0), self * math.inf, small)
         return select(self.compare("une", self), self, value)
