@@ -42,7 +42,7 @@ _EXACT = frozenset(
 
 # In these the time goes into products, which are faster in the narrow type.
 _PRODUCTS = frozenset(
-    "mm bmm addmm baddbmm mv addmv dot vdot addr matmul convolution convolution_backward _trilinear "
+    "mm bmm addmm baddbmm mv addmv dot vdot addr matmul convolution convolution_backward "
     "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward".split()
 )
 
