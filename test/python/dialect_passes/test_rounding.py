@@ -1,6 +1,5 @@
 """float16 and bfloat16 are rounded once per operator, where eager rounds: no digit is kept between two."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -21,21 +20,32 @@ class Operators(torch.nn.Module):
         )
         composed = (F.gelu(x), F.selu(x), torch.log_softmax(x, -1))
         sums = (x.sum(0), x.mean(-1), F.layer_norm(x, (40,)))
-        stepwise = (torch.logit(p), x**3, torch.xlogy(x, p), F.mse_loss(x, y, reduction="none"), p**0.45)
+        stepwise = (torch.logit(p), x**3, torch.xlogy(x, p), F.mse_loss(x, y, reduction="none"))
         products = (F.silu(F.linear(x, w)) * 0.3,)
         looked_at = ((x * y > p).to(x.dtype), (x * 100 * y).int(), torch.relu(x * y) * p, x + whole, x == 0.1)
         return chains + composed + sums + stepwise + products + looked_at
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_rounding(dtype: torch.dtype) -> None:
+class BothTypes(Operators):
+    """In one program: compiling takes the time."""
+
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x, y, p, w, whole = args
+        narrow = [[tensor.to(dtype) for tensor in (x, y, p)] for dtype in (torch.bfloat16, torch.float16)]
+        return sum((super(BothTypes, self).forward(*a, whole, w.to(a[0].dtype)) for a in narrow), ())
+
+
+def test_rounding() -> None:
     torch.manual_seed(0)
-    x, y, p = torch.randn(64, 40).to(dtype), torch.randn(64, 40).to(dtype), torch.rand(64, 40).to(dtype)
-    p, w = p.clamp(0.01, 0.99), torch.randn(24, 40).to(dtype)
+    x, y, p, w = (
+        torch.randn(64, 40),
+        torch.randn(64, 40),
+        torch.rand(64, 40).clamp(0.01, 0.99),
+        torch.randn(24, 40),
+    )
     x[0, :8] = 0.1
-    args = (x, y, p, torch.randint(-39, 40, (64, 40)), w)
-    results = pipeline.compile(Operators(), args=args)(*args)
-    expected = Operators()(*args)
+    args = (x, y, p, w, torch.randint(-39, 40, (64, 40)))
+    results, expected = pipeline.compile(BothTypes(), args=args)(*args), BothTypes()(*args)
     for result, eager in zip(results, expected, strict=True):
         torch.testing.assert_close(result, eager)
     same = sum(int((result == eager).sum()) for result, eager in zip(results, expected, strict=True))
