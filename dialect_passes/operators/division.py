@@ -49,9 +49,11 @@ def div_mode(a: Tensor, b: Any, rounding_mode: str | None = None) -> Tensor:
 
     if rounding_mode == "floor":
         return floor_divide(a, b)
-    if rounding_mode == "trunc" and torch.result_type(a, b) in (torch.float16, torch.bfloat16):
-        # torch-mlir's own does not round the quotient before.
-        return torch.trunc(a / b)
+    dtype = torch.result_type(a, b)
+    if rounding_mode == "trunc" and dtype in (torch.float16, torch.bfloat16):
+        # Eager rounds the quotient before, but not that by one number.
+        one = not isinstance(b, torch.Tensor) or b.dim() == 0
+        return torch.trunc(a.float() / b).to(dtype) if one else torch.trunc(a / b)
     return NotImplemented
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from .registry import decomposes
 from .series import decomposes_float, polynomial, sin_pi
+from .whole import made_ready, ready
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 # B(2k) / (2k (2k - 1)), k = 7 .. 1: Stirling's series of lgamma (DLMF 5.11.1).
-_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 
 # B(2k) / (2k), k = 7 .. 1: the asymptotic series of digamma (DLMF 5.11.2).
 _DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
@@ -34,7 +35,7 @@ _BERNOULLI = (
     -236364091 / 2730,
 )
 
-_SHIFT = 8
+SHIFT = 8
 
 _InversePower = Callable[["Tensor", "Tensor"], "Tensor"]
 """Of a base and an exponent."""
@@ -44,14 +45,14 @@ def _lgamma_positive(x: Tensor) -> Tensor:
     """Stirling's series, of arguments below 8 after a shift by 8."""
     import torch
 
-    small = x < _SHIFT
-    shifted = torch.where(small, x + _SHIFT, x)
-    near = x.clamp(max=float(_SHIFT))
+    small = x < SHIFT
+    shifted = torch.where(small, x + SHIFT, x)
+    near = x.clamp(max=float(SHIFT))
     product = near
-    for k in range(1, _SHIFT):
+    for k in range(1, SHIFT):
         product = product * (near + k)
     inverse = 1 / shifted
-    series = inverse * polynomial(inverse * inverse, _STIRLING)
+    series = inverse * polynomial(inverse * inverse, STIRLING)
     value = (shifted - 0.5) * (torch.log(shifted) - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + series
     return value - torch.where(small, torch.log(product), 0.0)
 
@@ -73,9 +74,9 @@ def digamma(x: Tensor) -> Tensor:
     import torch
 
     positive = torch.where(x < 0, 1 - x, x)
-    small = positive < _SHIFT
-    shift = sum((1 / (positive + k) for k in range(1, _SHIFT)), start=1 / positive)
-    y = torch.where(small, positive + _SHIFT, positive)
+    small = positive < SHIFT
+    shift = sum((1 / (positive + k) for k in range(1, SHIFT)), start=1 / positive)
+    y = torch.where(small, positive + SHIFT, positive)
     inverse = 1 / y
     square = inverse * inverse
     value = torch.log(y) - 0.5 * inverse - square * polynomial(square, _DIGAMMA)
@@ -84,6 +85,31 @@ def digamma(x: Tensor) -> Tensor:
     reflected = value - math.pi * torch.cos(rest) / torch.sin(rest)
     value = torch.where(x < 0, torch.where(rest == 0, math.nan, reflected), value)
     return torch.where(x == 0, -1 / x, value)
+
+
+@decomposes("aten.igamma.default")
+def igamma(a: Tensor, x: Tensor) -> Tensor:
+    """The lower incomplete gamma function, a loop of our own (`scalars.incomplete_gamma`)."""
+    import torch
+
+    return _of_two_floats(torch.igamma, a, x)
+
+
+@decomposes("aten.igammac.default")
+def igammac(a: Tensor, x: Tensor) -> Tensor:
+    """The upper incomplete gamma function."""
+    import torch
+
+    return _of_two_floats(torch.igammac, a, x)
+
+
+def _of_two_floats(function: Callable[..., Tensor], a: Tensor, x: Tensor) -> Tensor:
+    """In f32 at least."""
+    import torch
+
+    dtype = torch.result_type(a, x)
+    compute = torch.promote_types(dtype, torch.float32)
+    return NotImplemented if ready(a, x, compute) else function(*made_ready(a, x, compute)).to(dtype)
 
 
 @decomposes("aten.special_psi.default")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import bits, divisors, integers, inverse_trigonometry, remainders, trigonometry
+from . import bits, divisors, incomplete_gamma, integers, inverse_trigonometry, remainders, trigonometry
 from .values import BYTES, FLOATS, HALVES, INTEGERS, Body
 
 BODIES: Mapping[str, Body] = {
@@ -15,6 +15,8 @@ BODIES: Mapping[str, Body] = {
     "torch.aten.fmod.Tensor": Body(remainders.fmod),
     "torch.aten.remainder.Tensor": Body(remainders.remainder),
     "torch.aten.floor_divide": Body(remainders.floor_divide, FLOATS | HALVES),
+    "torch.aten.igamma": Body(incomplete_gamma.igamma),
+    "torch.aten.igammac": Body(incomplete_gamma.igammac),
     "torch.aten.gcd": Body(divisors.gcd, INTEGERS),
     "torch.aten.lcm": Body(divisors.lcm, INTEGERS),
     "torch.aten.bitwise_left_shift.Tensor": Body(integers.left_shift, INTEGERS),

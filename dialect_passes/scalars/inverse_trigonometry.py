@@ -6,9 +6,8 @@ Cephes' atan.c: a rational function for arguments up to tan(pi/8), after two red
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from .values import Scalar, select
+from .values import Scalar, polynomial, select
 
 _P = (
     -8.750608600031904122785e-1,
@@ -52,12 +51,5 @@ def _below_one(x: Scalar) -> Scalar:
     near_one = x.compare("gt", math.tan(math.pi / 8))
     reduced = select(near_one, (x - 1.0) / (x + 1.0), x)
     square = reduced * reduced
-    value = reduced + reduced * square * (_polynomial(square, _P) / _polynomial(square, _Q))
+    value = reduced + reduced * square * (polynomial(square, _P) / polynomial(square, _Q))
     return select(near_one, math.pi / 4 + value, value)
-
-
-def _polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
-    value = x.like(coefficients[0])
-    for coefficient in coefficients[1:]:
-        value = value * x + coefficient
-    return value

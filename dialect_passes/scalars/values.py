@@ -124,6 +124,18 @@ class Scalar:
         """A float that is not negative, with the sign of another."""
         return (self.bits() | other.signed_zero().bits()).as_float(self.type)
 
+    def exp(self) -> Scalar:
+        """Of a float."""
+        return operation("math.exp", self.type, self)
+
+    def log(self) -> Scalar:
+        """Of a float, to the base e."""
+        return operation("math.log", self.type, self)
+
+    def sqrt(self) -> Scalar:
+        """Of a float."""
+        return operation("math.sqrt", self.type, self)
+
     def floor(self) -> Scalar:
         """A float rounded down."""
         return operation("math.floor", self.type, self)
@@ -215,6 +227,14 @@ def select(condition: Scalar, yes: Operand, no: Operand) -> Scalar:
     known = yes if isinstance(yes, Scalar) else no
     assert isinstance(known, Scalar)
     return operation("arith.select", known.type, condition, known.like(yes), known.like(no))
+
+
+def polynomial(x: Scalar, coefficients: Sequence[Operand]) -> Scalar:
+    """The polynomial with these coefficients, highest power first (Horner)."""
+    value = x.like(coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value
 
 
 def operation(name: str, type_: ir.Type, *operands: Scalar, **attributes: ir.Attribute) -> Scalar:

@@ -88,6 +88,13 @@ def test_integers():
     )
 
 
+def test_incomplete_gamma_functions():
+    """On both sides of where one formula takes over from another, and where eager looks before it sees NaN."""
+    a = torch.tensor([0.5, 3.0, 19.9, 20.1, 150.0, 0.0, math.inf, math.nan, -1.0])
+    x = torch.tensor([0.1, 4.0, 25.0, 300.0, 0.0, math.inf, math.nan])[:, None]
+    _check([torch.igamma, lambda a, x: torch.igammac(a.double(), x)], a, x)
+
+
 def test_constants_are_compared_as_what_they_are():
     """torch-mlir folds a float constant's comparison with an int by its bits."""
     _check(
