@@ -38,6 +38,7 @@ from .entry_points import EntrySpec
 from .errors import InputError, InternalError, UnsupportedError
 from .graph_cleanup import clean_graph
 from .late_decompositions import decompose_late, split_table
+from .loose_views import loosen_views
 from .narrow_floats import round_each_operator
 from .program import Argument, EntryGraph, Program
 from .refusals import mark_refused
@@ -105,7 +106,7 @@ class _Exported:
             warnings.simplefilter("ignore")
             try:
                 early, late = split_table(table)
-                self.ep = self.ep.run_decompositions(early)
+                self.ep = loosen_views(self.ep).run_decompositions(early)
                 for module in list(graphs(self.ep.graph_module)):
                     calls.lower(module)
                     # torch.export overlooks some of the user's (see LATE).

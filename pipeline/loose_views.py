@@ -1,0 +1,38 @@
+"""Views become reshapes, before decompositions make tensors of other strides than eager's.
+
+Eager's kernels choose strides: attention's result lies heads last, an inverse column by column. A program written for
+these, or traced with them, takes views that only they allow; a decomposition's result is contiguous. A reshape is that
+view where strides allow one and a copy elsewhere, which is nothing once the graph is functional.
+
+Before:  %r = aten.view.default(%x, [2, 5, 16])
+After:   %r = aten.reshape.default(%x, [2, 5, 16])
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch._export.verifier import TrainingIRVerifier
+from torch.export import ExportedProgram
+
+
+def loosen_views(ep: ExportedProgram) -> ExportedProgram:
+    """The program with reshapes; `ep` itself where it has no views, and unchanged always."""
+    if not any(node.target is torch.ops.aten.view.default for node in ep.graph.nodes):
+        return ep
+    graph = copy.deepcopy(ep.graph)
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+    return ExportedProgram(
+        root=ep.graph_module,
+        graph=graph,
+        graph_signature=copy.deepcopy(ep.graph_signature),
+        state_dict=ep.state_dict,
+        range_constraints=ep.range_constraints,
+        module_call_graph=ep.module_call_graph,
+        example_inputs=ep.example_inputs,
+        constants=ep.constants,
+        verifiers=[TrainingIRVerifier],
+    )
