@@ -20,6 +20,14 @@ def unsafe_index(x: Tensor, indices: Indices) -> Tensor:
     return torch.ops.aten.index.Tensor(x, indices)
 
 
+@decomposes("aten._unsafe_index_put.default")
+def unsafe_index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
+    """What gradients of the above call. torch-mlir imports its name with whole lists of indices only."""
+    import torch
+
+    return torch.ops.aten.index_put.default(x, indices, values, accumulate)
+
+
 @decomposes("aten.index.Tensor")
 def index(x: Tensor, indices: Indices) -> Tensor:
     """One mask selects rows of the dimensions that it covers; among others masks become places."""
@@ -35,7 +43,7 @@ def index(x: Tensor, indices: Indices) -> Tensor:
     return rows.index_select(0, mask.reshape(-1).nonzero().squeeze(1))
 
 
-@decomposes("aten.index_put.default", "aten._unsafe_index_put.default")
+@decomposes("aten.index_put.default")
 def index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
     """One mask is a choice by place, without a scatter; among other indices it becomes places."""
     import torch
