@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.cli import main
+
 BIN = Path(sys.executable).parent
 
 MODEL = '''
@@ -50,6 +52,22 @@ def command(*arguments, cwd, tool="pipeline", **environment):
         check=False,
         timeout=300,
     )
+
+
+@pytest.fixture
+def refusal(folder, monkeypatch, capfd):
+    """``refusal(*arguments)``: what the command prints as it exits with 2, in this process: no import of torch."""
+
+    def run(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["pipeline", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        printed = capfd.readouterr().err
+        assert caught.value.code == 2 and "Traceback" not in printed, printed
+        return printed
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -99,11 +117,15 @@ def test_run_takes_inputs_and_saves_outputs(artifact, folder):
         (["--weights", "w.irpa"], "its weights are inside the .vmfb"),
     ],
 )
-def test_run_refuses_clearly(artifact, folder, arguments, message):
-    done = command("run", artifact, *arguments, cwd=folder)
-    assert done.returncode == 2
-    assert re.search(message, done.stderr), done.stderr
-    assert "Traceback" not in done.stderr
+def test_run_refuses_clearly(artifact, refusal, arguments, message):
+    printed = refusal("run", artifact, *arguments)
+    assert re.search(message, printed), printed
+
+
+def test_a_refusal_is_one_line_and_exit_code_2(artifact, folder):
+    done = command("run", artifact, "--entry", "other", cwd=folder)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == "error: no entry point 'other'; this artifact has: main\n"
 
 
 def test_inspect(artifact, folder):
@@ -248,13 +270,12 @@ def test_the_same_input_is_the_same_bytes_from_anywhere(folder, tmp_path):
         ("scale.py:broken", None, r"broken\(\) failed: RuntimeError: no such luck"),
     ],
 )
-def test_each_way_to_get_a_model_file_wrong(folder, argument, text, message):
+def test_each_way_to_get_a_model_file_wrong(folder, refusal, argument, text, message):
     if text is not None:
         (folder / argument).write_text(text)
-    done = command("compile", argument, "-o", "never.vmfb", cwd=folder)
-    assert done.returncode == 2
-    assert re.search(message, done.stderr), done.stderr
-    assert "Traceback" not in done.stderr and not (folder / "never.vmfb").exists()
+    printed = refusal("compile", argument, "-o", "never.vmfb")
+    assert re.search(message, printed), printed
+    assert not (folder / "never.vmfb").exists()
 
 
 def test_another_attribute_and_an_exported_program(folder):
@@ -270,9 +291,8 @@ def test_another_attribute_and_an_exported_program(folder):
 
 
 @pytest.mark.parametrize("output", ["m.txt", "no/such/folder/m.vmfb"])
-def test_a_bad_output_path_is_refused_before_compiling(folder, output):
-    done = command("compile", "scale.py", "-o", output, cwd=folder)
-    assert done.returncode == 2 and output.rpartition("/")[0] in done.stderr
+def test_a_bad_output_path_is_refused_before_compiling(refusal, output):
+    assert output.rpartition("/")[0] in refusal("compile", "scale.py", "-o", output)
 
 
 def test_usage_errors_and_help():
