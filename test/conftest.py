@@ -1,4 +1,4 @@
-"""What all Python tests share: an environment without network, and the skip of Vulkan tests."""
+"""What all Python tests share: an environment without network, and when Vulkan tests run, or that they do not."""
 
 import functools
 import os
@@ -38,6 +38,16 @@ def no_vulkan_because() -> str | None:
         lines = query.stderr.strip().splitlines() or [f"exit status {query.returncode}"]
         return f"the Vulkan driver does not start: {lines[-1]}"
     return None if query.stdout.strip() else "the Vulkan driver knows no device"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with Vulkan tests go last, whole.
+
+    A process that has opened a software Vulkan device has threads of IREE that wait by spinning as long as it lives:
+    all tests after that would share the cores with four of them.
+    """
+    last = {item.path for item in items if item.get_closest_marker("vulkan")}
+    items.sort(key=lambda item: item.path in last)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
