@@ -64,4 +64,5 @@ def test_attention_is_computed_in_float32() -> None:
         pipeline.compile(Attention(), args=args)(*args), Attention()(*args), strict=True
     ):
         assert (result == eager).float().mean() > 0.9
+        # atol is wider than the default: eager's fused kernel approximates exp, which moves small elements.
         torch.testing.assert_close(result, eager, rtol=1.6e-2, atol=1e-3)
