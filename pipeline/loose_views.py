@@ -22,7 +22,8 @@ def loosen_views(ep: ExportedProgram) -> ExportedProgram:
     if not any(node.target is torch.ops.aten.view.default for node in ep.graph.nodes):
         return ep
     graph = copy.deepcopy(ep.graph)
-    for node in graph.nodes:
+    for node, old in zip(graph.nodes, ep.graph.nodes, strict=True):
+        node.name = old.name  # a copy renames what is called as a builtin is, such as `input`
         if node.target is torch.ops.aten.view.default:
             node.target = torch.ops.aten.reshape.default
     return ExportedProgram(

@@ -16,6 +16,13 @@ class Columns(torch.nn.Module):
         return torch.linalg.inv(x).mT.view(-1), flat
 
 
+class Flat(torch.nn.Module):
+    """An argument whose name copies of graphs change."""
+
+    def forward(self, input):
+        return input.view(-1)
+
+
 def attention_step(weight, x):
     """A training step, in which attention's result is viewed heads last, as its kernel leaves it."""
     weight = weight.detach().requires_grad_()
@@ -29,6 +36,11 @@ def attention_step(weight, x):
 def test_a_view_of_columns():
     x = torch.randn(3, 3) + 3 * torch.eye(3)
     torch.testing.assert_close(pipeline.compile(Columns(), args=(x,))(x), Columns()(x))
+
+
+def test_an_argument_named_like_a_builtin():
+    x = torch.randn(3, 3)
+    torch.testing.assert_close(pipeline.compile(Flat(), args=(x,))(x), x.view(-1))
 
 
 def test_a_traced_step_through_attention():
