@@ -30,6 +30,7 @@ from .bound_writes import bound_writes
 from .bounded_sizes import bound_sizes
 from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
+from .ordered_updates import order_updates
 from .separate_fills import separate_fills
 
 # The names of the state that a function's last results are the new values of.
@@ -48,6 +49,7 @@ def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mappi
         define_functions(module, definitions)
         bound_writes(module)
         separate_fills(module)
+        order_updates(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:
             _rewrite_function(function.operation, parameters, state)

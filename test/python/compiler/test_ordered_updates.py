@@ -1,0 +1,37 @@
+"""What is inserted into a tensor is read before later writes, in whatever order IREE computes it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import pipeline
+
+
+class Concatenation(torch.nn.Module):
+    """`rows` is read from `a` before `a` is written, and stands in the result behind what was read after."""
+
+    def forward(self, x, index):
+        a = x @ x
+        rows = a.sum(1)
+        return torch.cat([a.slice_scatter(x[:2] * 3, 0, 1, 3).sum(1), rows])
+
+
+class Insertion(torch.nn.Module):
+    def forward(self, x, index):
+        a = x @ x
+        row = a.sum(1, keepdim=True).T.contiguous()
+        return (a.slice_scatter(x[:2] * 3, 0, 1, 3) @ x).slice_scatter(row, 0, 0, 1)
+
+
+class Scatter(torch.nn.Module):
+    def forward(self, x, index):
+        a = x @ x
+        rows = a.sum(1)
+        return torch.stack([a.index_add(0, index, x[:2]).sum(1), rows])
+
+
+@pytest.mark.parametrize("model", [Concatenation(), Insertion(), Scatter()], ids=lambda m: type(m).__name__)
+def test_reads_stay_before_writes(model):
+    args = torch.randn(6, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([1, 3])
+    torch.testing.assert_close(pipeline.compile(model, args=args)(*args), model(*args))
