@@ -1,19 +1,23 @@
 """Which state a function may update in place.
 
-IREE writes the new value of a state argument into the argument's own memory at the end of a call. A result
-that is the old value itself, or a view of it (``old = buf.clone(); buf.add_(1); return old``, two buffers
-that swap their contents), would then be read after it was overwritten: IREE exports such a result without a
-copy. So a state whose old value may reach another result unchanged gets new memory instead.
+IREE writes the new value of a state argument into the argument's own memory, and takes the two for different memory:
+nothing makes the dispatch that writes wait for those that read. So a state is updated in place only where each
+reader of its old value is known to come first (`update_order`).
+
+A result that is the old value itself, or a view of it (``old = buf.clone(); buf.add_(1); return old``, two buffers
+that swap their contents), would be read after it was overwritten too: IREE exports such a result without a
+copy. So a state whose old value may reach another result unchanged gets new memory as well.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
+
+from .update_order import dimensions, reads_come_first
 
 # How the functions of custom operators call native kernels.
 _KERNEL_CALLS = ("flow.dispatch", "hal.dispatch.extern")
@@ -21,14 +25,27 @@ _KERNEL_CALLS = ("flow.dispatch", "hal.dispatch.extern")
 
 def may_update_in_place(block: ir.Block, argument: int, result: int) -> bool:
     """Whether a function's state argument, whose new value is result number `result`, may keep its memory."""
+    new = list(block.operations)[-1].operation.operands[result]
+    old = block.arguments[argument]
+    return reads_come_first(old, new) and not is_returned_unchanged(block, argument, result)
+
+
+def is_returned_unchanged(block: ir.Block, argument: int, but: int) -> bool:
+    """Whether elements of an argument may be part of a result, other than result number `but`, as they are.
+
+    What is computed from that result, the new value, holds nothing old.
+    """
     returned = list(block.operations)[-1].operation.operands
-    others = [value for i, value in enumerate(returned) if i != result]
-    return not any(_may_be_part_of(block.arguments[argument], value) for value in others)
+    others = [value for i, value in enumerate(returned) if i != but]
+    return any(_may_be_part_of(block.arguments[argument], value, returned[but]) for value in others)
 
 
-def _may_be_part_of(source: Any, value: Any) -> bool:
-    """Whether `value` may hold elements of `source` that no operation in between computed anew."""
-    seen: set[Any] = set()
+def _may_be_part_of(source: Any, value: Any, past: Any = None) -> bool:
+    """Whether `value` may hold elements of `source` that no operation in between computed anew.
+
+    past: a value that is not looked behind.
+    """
+    seen: set[Any] = {past}
     pending = [value]
     while pending:
         current = pending.pop()
@@ -85,7 +102,7 @@ def _callee(call: ir.Operation) -> ir.Operation | None:
 def _reduces(op: ir.Operation) -> bool:
     """Whether each element of a linalg op's result combines several elements of an operand."""
     try:
-        maps = [_dimensions(attribute) for attribute in linalg.get_indexing_maps(op)]
+        maps = [dimensions(attribute) for attribute in linalg.get_indexing_maps(op)]
     except TypeError:
         return False  # an op without maps, such as softmax
     return any(
@@ -95,12 +112,6 @@ def _reduces(op: ir.Operation) -> bool:
         for loop, size in zip(loops, operand.type.shape, strict=False)
         if loop is not None and loop not in maps[-1]
     )
-
-
-def _dimensions(attribute: ir.Attribute) -> list[int | None]:
-    """The loop behind each dimension of an operand; None for a window or a constant."""
-    expressions = str(attribute).partition("-> (")[2].removesuffix(")>").split(", ")
-    return [int(text[1:]) if re.fullmatch(r"d\d+", text) else None for text in expressions]
 
 
 def _nested(op: ir.Operation) -> Iterator[ir.Operation]:

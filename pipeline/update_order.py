@@ -1,0 +1,132 @@
+"""Whether all that reads a state's old value does so before the new value is written into the same memory.
+
+Two forms are known to: the write into a part of the state by its only reader, as of a cache,
+
+    %new = tm_tensor.scatter ins(%x, %places) outs(%state)
+
+and arithmetic that takes each element from its own place, all of it on the way to the new value,
+
+    %new = linalg.generic ins(%state, %x) { ... }    // every map the identity
+
+which reads and writes an element in the same turn of a loop, in whatever dispatches IREE puts it. A matrix product,
+a transposition, or a reader that the new value does not depend on may run later, or in the same dispatch on elements
+that another turn has already written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.dialects import linalg
+
+_VIEWS = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+
+# The operand that a write takes as what it writes into.
+_WRITES = {"tensor.insert_slice": 1, "tm_tensor.scatter": 2, "iree_linalg_ext.scatter": 2}
+
+# IREE repeats conversions in the dispatches that read them, so their readers read the state.
+_CONVERSIONS = ("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp", "arith.trunci")
+
+
+def reads_come_first(old: Any, new: Any) -> bool:
+    """Whether `new`, the value that takes the memory of `old`, is written after every read of `old`."""
+    if old == new:
+        return True
+    readers = list(_readers(old))
+    if not readers:
+        return True
+    if len(readers) == 1 and _is_written_into(*readers[0]):
+        return reads_come_first(readers[0][0].results[0], new)
+    way = _depended_on(new)
+    return all(_stays_in_place(op, number, new, way) for op, number in readers)
+
+
+def _readers(value: Any) -> Iterator[tuple[ir.Operation, int]]:
+    """The operations that read elements of `value`, through views, and which of their operands it is."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name == "tensor.dim":
+            continue
+        if op.name in _VIEWS or _converts(op):
+            yield from _readers(op.results[0])
+        else:
+            yield op, use.operand_number
+
+
+def _is_written_into(op: ir.Operation, number: int) -> bool:
+    return _WRITES.get(op.name) == number
+
+
+def _converts(op: ir.Operation) -> bool:
+    if op.name != "linalg.generic":
+        return False
+    *body, _ = op.regions[0].blocks[0].operations
+    return all(inner.operation.name in _CONVERSIONS for inner in body) and _keeps_places(op, 0)
+
+
+def _stays_in_place(op: ir.Operation, number: int, new: Any, way: set[Any]) -> bool:
+    """Whether the new value depends on the op, element by element."""
+    if op.name != "linalg.generic" or not _keeps_places(op, number):
+        return False
+    results = [result for result in op.results if result in way]
+    return bool(results) and all(_leads_to(result, new, way) for result in results)
+
+
+def _leads_to(value: Any, new: Any, way: set[Any]) -> bool:
+    if value == new:
+        return True
+    on_the_way = [
+        (op, number) for op, number in _readers(value) if any(result in way for result in op.results)
+    ]
+    return all(_stays_in_place(op, number, new, way) for op, number in on_the_way)
+
+
+def _keeps_places(op: ir.Operation, number: int) -> bool:
+    """Whether each element of the op's results takes the operand's element of the same place, and no other."""
+    maps = [dimensions(attribute) for attribute in linalg.get_indexing_maps(op)]
+    taken, given = maps[number], maps[-1]
+    kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+    if any("parallel" not in kind for kind in kinds) or not _is_whole(given):
+        return False
+    sizes = zip(op.operands[number].type.shape, op.results[0].type.shape, strict=False)
+    # A dimension of one element has one place, whatever the map says.
+    return len(taken) == len(given) and all(
+        one == other or size == whole == 1
+        for one, other, (size, whole) in zip(taken, given, sizes, strict=True)
+    )
+
+
+def _is_whole(given: list[int | None]) -> bool:
+    return sorted(loop for loop in given if loop is not None) == list(range(len(given)))
+
+
+def dimensions(attribute: ir.Attribute) -> list[int | None]:
+    """The loop behind each dimension of an operand of a linalg op; None for a window or a constant."""
+    expressions = str(attribute).partition("-> (")[2].removesuffix(")>").split(", ")
+    return [int(text[1:]) if re.fullmatch(r"d\d+", text) else None for text in expressions if text]
+
+
+def _depended_on(value: Any) -> set[Any]:
+    """All values that `value` is computed from, itself included."""
+    seen: set[Any] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current.owner, ir.Operation | ir.OpView):
+            op = current.owner.operation
+            pending += [*op.operands, *_captured(op)]
+    return seen
+
+
+def _captured(op: ir.Operation) -> Iterator[Any]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from inner.operation.operands
+                yield from _captured(inner.operation)
