@@ -17,7 +17,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
-from .update_order import dimensions, reads_come_first
+from .update_order import callee, dimensions, reads_come_first
 
 # How the functions of custom operators call native kernels.
 _KERNEL_CALLS = ("flow.dispatch", "hal.dispatch.extern")
@@ -67,8 +67,8 @@ def _handed_through(op: ir.Operation) -> Iterator[Any]:
         return
     if op.name in _KERNEL_CALLS and not _writes_into_operands(op):
         return
-    if op.name == "func.call" and (callee := _callee(op)) is not None:
-        block = callee.regions[0].blocks[0]
+    if (function := callee(op)) is not None:
+        block = function.regions[0].blocks[0]
         returned = list(block.operations)[-1].operation.operands
         pairs = zip(block.arguments, op.operands, strict=True)
         yield from (
@@ -84,19 +84,6 @@ def _writes_into_operands(call: ir.Operation) -> bool:
     if "tied_operands" not in call.attributes:
         return False
     return any(ir.IntegerAttr(number).value >= 0 for number in ir.ArrayAttr(call.attributes["tied_operands"]))
-
-
-def _callee(call: ir.Operation) -> ir.Operation | None:
-    """The function that is called, where it has a body."""
-    name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-    module = call
-    while module.parent is not None:
-        module = module.parent
-    for op in module.regions[0].blocks[0].operations:
-        function = op.operation
-        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
-            return function if function.regions[0].blocks else None
-    return None
 
 
 def _reduces(op: ir.Operation) -> bool:

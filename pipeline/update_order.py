@@ -38,8 +38,10 @@ def reads_come_first(old: Any, new: Any) -> bool:
     readers = list(_readers(old))
     if not readers:
         return True
-    if len(readers) == 1 and _is_written_into(*readers[0]):
-        return reads_come_first(readers[0][0].results[0], new)
+    if len(readers) == 1:
+        written = _written_into(*readers[0])
+        if written is not None:
+            return reads_come_first(written, new)
     way = _depended_on(new)
     return all(_stays_in_place(op, number, new, way) for op, number in readers)
 
@@ -56,11 +58,37 @@ def _readers(value: Any) -> Iterator[tuple[ir.Operation, int]]:
             yield op, use.operand_number
 
 
-def _is_written_into(op: ir.Operation, number: int) -> bool:
-    return _WRITES.get(op.name) == number
+def _written_into(op: ir.Operation, number: int) -> Any:
+    """The result that is operand `number` with new parts; None for an op that is no such write."""
+    if _WRITES.get(op.name) == number:
+        return op.results[0]
+    function = callee(op)
+    if function is None:
+        return None
+    block = function.regions[0].blocks[0]
+    returned = list(block.operations)[-1].operation.operands
+    pairs = zip(op.results, returned, strict=True)
+    return next((result for result, value in pairs if reads_come_first(block.arguments[number], value)), None)
+
+
+def callee(op: ir.Operation) -> ir.Operation | None:
+    """The function that an op calls, where it has a body."""
+    if op.name != "func.call":
+        return None
+    name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+    module = op
+    while module.parent is not None:
+        module = module.parent
+    for other in module.regions[0].blocks[0].operations:
+        function = other.operation
+        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
+            return function if function.regions[0].blocks else None
+    return None
 
 
 def _converts(op: ir.Operation) -> bool:
+    if op.name in _CONVERSIONS:
+        return True
     if op.name != "linalg.generic":
         return False
     *body, _ = op.regions[0].blocks[0].operations
@@ -69,7 +97,7 @@ def _converts(op: ir.Operation) -> bool:
 
 def _stays_in_place(op: ir.Operation, number: int, new: Any, way: set[Any]) -> bool:
     """Whether the new value depends on the op, element by element."""
-    if op.name != "linalg.generic" or not _keeps_places(op, number):
+    if not _keeps_places(op, number):
         return False
     results = [result for result in op.results if result in way]
     return bool(results) and all(_leads_to(result, new, way) for result in results)
@@ -86,6 +114,10 @@ def _leads_to(value: Any, new: Any, way: set[Any]) -> bool:
 
 def _keeps_places(op: ir.Operation, number: int) -> bool:
     """Whether each element of the op's results takes the operand's element of the same place, and no other."""
+    if op.name.startswith(("arith.", "math.")):
+        return True
+    if op.name != "linalg.generic":
+        return False
     maps = [dimensions(attribute) for attribute in linalg.get_indexing_maps(op)]
     taken, given = maps[number], maps[-1]
     kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]

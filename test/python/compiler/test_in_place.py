@@ -90,6 +90,11 @@ func.func private @product(%a: T, %b: T) -> T {
   %r = linalg.matmul ins(%a, %b : T, T) outs(%e : T) -> T
   return %r : T
 }
+func.func private @insert(%a: T, %b: T) -> T {
+  %f = tensor.extract_slice %b[0, 0] [1, 4] [1, 1] : T to tensor<1x4xf32>
+  %r = tensor.insert_slice %f into %a[0, 0] [1, 4] [1, 1] : tensor<1x4xf32> into T
+  return %r : T
+}
 func.func private @unknown(T, T) -> T
 """
 
@@ -120,6 +125,8 @@ ORDERS = {
         + _double("%n", "%r"),
         True,
     ),
+    "a part written by a function": ("%n = func.call @insert(%s, %x) : (T, T) -> T\n", True),
+    "multiplied by a function": ("%n = func.call @product(%s, %x) : (T, T) -> T\n", False),
     "a part moved": (
         "%f = tensor.extract_slice %s[0, 0] [1, 4] [1, 1] : T to tensor<1x4xf32>\n"
         "%n = tensor.insert_slice %f into %s[1, 0] [1, 4] [1, 1] : tensor<1x4xf32> into T\n",
