@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     "refine-shapes": "every tensor gets the rank, sizes and dtype that shape and dtype functions tell; "
     "library=FILE,... (.py or .mlir) come before ours",
     "separate-convolution-bias": "the bias of a convolution is added behind it",
+    "split-product-reductions": "a sum of products over several dimensions is summed over one of them first",
     "verify-refined": "reports every tensor whose rank or dtype is unknown",
 }
 """Pass name -> one line for ``pipeline-opt --help``."""
@@ -33,6 +34,7 @@ REQUIRED = frozenset(
         "expand-scalar-functions",
         "keep-nan-comparisons",
         "refine-shapes",
+        "split-product-reductions",
         "verify-refined",
     }
 )

@@ -39,7 +39,7 @@ STAGES = (
         "linalg",
         "linalg on tensors",
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
-        "define-control-flow,fold-f64-constants,canonicalize,keep-narrow-rounding",
+        "define-control-flow,fold-f64-constants,canonicalize,split-product-reductions,keep-narrow-rounding",
     ),
     Stage("iree", "what IREE compiles: weights are parameters, state is updated in place"),
     Stage("vmfb", "the executable"),
