@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pipeline import ops
     from pipeline.api import compile, explain
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
+    from pipeline.just_in_time.counts import counters
     from pipeline.operators import CustomOp, Launch, Refused, ceildiv, op
     from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
 
 _HOMES = {
     "compile": "pipeline.api",
+    "counters": "pipeline.just_in_time.counts",
     "explain": "pipeline.api",
     "load": "pipeline.runtime",
     "op": "pipeline.operators",
@@ -51,6 +53,7 @@ __all__ = [
     "UnsupportedError",
     "ceildiv",
     "compile",
+    "counters",
     "explain",
     "load",
     "op",

@@ -52,7 +52,8 @@ _ALWAYS = (
 class Options:
     """How to compile; the same for Python and the command line.
 
-    weights: "auto", "inline" or "external". iree_args: appended to every iree-compile, last word.
+    weights: "auto", "inline", "external", or "bound": whoever loads the artifact gives them, so that their values
+        are not part of it. iree_args: appended to every iree-compile, last word.
     lowerings: custom operator -> the lowering it must get, by its title, or "meaning".
     decompositions: the user's. shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
     print_before: passes before which to print the IR. print_after: stages or passes after which to print it.
@@ -298,7 +299,7 @@ class _Build:
         """The last stage: writes the weights and runs iree-compile up the ladder."""
         storage = self._storage()
         archive = self._folder / "module.irpa"
-        if storage != "none":
+        if storage in ("inline", "external"):
             table = self._weights_table()
             weights.write(archive, {name: t for name, t in self._tensors().items() if name in table})
         self._options.on_stage("vmfb", None)

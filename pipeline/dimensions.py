@@ -100,10 +100,9 @@ def _evaluable(text: str) -> bool:
 
 
 def _bounds(value_range: Any) -> Bounds:
-    low = int(value_range.lower) if value_range.lower.is_finite else 0
-    upper = value_range.upper
-    high = int(upper) if upper.is_finite and upper < _UNBOUNDED else None
-    return Bounds(max(low, 0), high)
+    # Symbols of Dynamo's may have no bounds; torch's infinite integers are finite to sympy.
+    low, high = value_range.lower, value_range.upper
+    return Bounds(int(low) if low > 0 else 0, int(high) if high < _UNBOUNDED else None)
 
 
 def tensor_spec(value: torch.Tensor, dims: DimensionNames) -> TensorSpec:

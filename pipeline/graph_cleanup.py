@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import sympy
@@ -48,6 +49,7 @@ def _clean(module: GraphModule) -> None:
         elif node.op == "call_function" and _packet_name(node.target) in _SCATTERS:
             _count_from_the_front(node)
     _fold_constant_symbols(module)
+    _multiply_powers(module)
     make_empty_tensors(module)
     rewrite_views(module)
     match_compared_numbers(module)
@@ -79,6 +81,24 @@ def _fold_constant_symbols(module: GraphModule) -> None:
             if constant is not None:
                 node.replace_all_uses_with(constant)
                 module.graph.erase_node(node)
+
+
+def _multiply_powers(module: GraphModule) -> None:
+    """Whole powers of symbolic sizes, which torch-mlir does not import, become products."""
+    for node in list(module.graph.nodes):
+        if node.target not in (operator.pow, pow):
+            continue
+        base, exponent = node.args
+        if not isinstance(base, Node) or not isinstance(exponent, int) or exponent < 1:
+            continue
+        product = base
+        with module.graph.inserting_before(node):
+            for _ in range(exponent - 1):
+                previous = product
+                product = module.graph.call_function(operator.mul, (previous, base))
+                product.meta = {**node.meta, "val": previous.meta["val"] * base.meta["val"]}
+        node.replace_all_uses_with(product)
+        module.graph.erase_node(node)
 
 
 def _constant(size: torch.SymInt) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import iree.runtime as iree
@@ -22,9 +23,9 @@ from .state import State, StateTensor
 class Program:
     """The loaded module and its entry points: shared by every state that `Executable.new_state` makes."""
 
-    def __init__(self, artifact: Artifact, device: Device) -> None:
+    def __init__(self, artifact: Artifact, device: Device, bound: Mapping[str, Any] | None = None) -> None:
         self._device = device
-        self._context, module = _load(artifact, device)
+        self._context, module = _load(artifact, device, bound)
         manifest = artifact.manifest
         names = [*manifest.entry_points, *([INITIAL_STATE] if manifest.state else [])]
         self._functions = {name: module.lookup_function(name) for name in names}
@@ -55,11 +56,12 @@ class Program:
         return [_take(outputs, i) for i in range(result_count)]
 
 
-def _load(artifact: Artifact, device: Device) -> tuple[Any, Any]:
+def _load(artifact: Artifact, device: Device, bound: Mapping[str, Any] | None) -> tuple[Any, Any]:
     module = iree.VmModule.mmap(device.instance, str(artifact.vmfb))
     modules = [iree.create_hal_module(device.instance, device.hal)]
-    if artifact.weights is not None:
-        modules.append(weights.provider_module(artifact.weights, device.instance))
+    source = bound or artifact.weights
+    if source is not None:
+        modules.append(weights.provider_module(source, device.instance))
     try:
         return iree.VmContext(device.instance, [*modules, module]), module
     except Exception as error:

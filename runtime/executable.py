@@ -10,7 +10,7 @@ from typing import Any
 from .artifact import Artifact, open_artifact
 from .calls import EntryCall, Program
 from .device import Device, open_for
-from .errors import ArgumentError
+from .errors import ArgumentError, ArtifactError
 from .manifest import Manifest
 from .state import State
 
@@ -39,9 +39,17 @@ class Executable:
     `new_state` gives an independent one over the same weights.
     """
 
-    def __init__(self, artifact: Artifact, *, device: str | None = None) -> None:
+    def __init__(
+        self, artifact: Artifact, *, device: str | None = None, bound: Mapping[str, Any] | None = None
+    ) -> None:
+        """bound: tensors by name, for an artifact that was compiled to be given its weights here.
+
+        Their memory is read now, and may be read by later calls: whoever changes them loads the artifact again.
+        """
         opened = open_for(artifact.manifest, device, artifact.vmfb.name)
-        self._set_up(artifact, opened, Program(artifact, opened))
+        if artifact.manifest.weights.storage == "bound" and bound is None:
+            raise ArtifactError(f"{artifact.vmfb}: its weights must be given by whoever loads it")
+        self._set_up(artifact, opened, Program(artifact, opened, bound))
 
     def _set_up(self, artifact: Artifact, device: Device, program: Program) -> None:
         self._artifact = artifact

@@ -92,7 +92,10 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class WeightsInfo:
-    """Where the weights are ("none", "inline" or "external") and what a weights file must hold, by name."""
+    """Where the weights are and what they must be, by name.
+
+    storage: "none", "inline", "external" (a file beside the artifact) or "bound" (given by whoever loads it).
+    """
 
     storage: str
     table: dict[str, TensorSpec]

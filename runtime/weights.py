@@ -21,12 +21,17 @@ def write(path: Path, tensors: Mapping[str, Any]) -> None:
 
     Each entry's metadata is its type (``768x768xf32``), which `check` compares at load.
     """
+    _index(tensors).create_archive_file(str(path))
+
+
+def _index(tensors: Mapping[str, Any]) -> iree.ParameterIndex:
+    """The tensors' own memory by name; NumPy arrays of it keep it alive."""
     index = iree.ParameterIndex()
     for name, tensor in tensors.items():
         array = to_numpy(tensor)
         flat = array.reshape(-1).view(np.uint8)
         index.add_buffer(name, flat if array.size else np.zeros(1, np.uint8), metadata=_type_text(array))
-    index.create_archive_file(str(path))
+    return index
 
 
 def _type_text(array: np.ndarray[Any, Any]) -> str:
@@ -64,10 +69,10 @@ def check(path: Path, table: Mapping[str, TensorSpec]) -> None:
             )
 
 
-def provider_module(path: Path, instance: Any) -> Any:
-    """The VM module through which an executable reads the weights of `path`."""
-    provider = read_index(path).create_provider(scope=WEIGHTS_SCOPE)
-    return iree.create_io_parameters_module(instance, provider)
+def provider_module(source: Path | Mapping[str, Any], instance: Any) -> Any:
+    """The VM module through which an executable reads its weights: those of a file, or tensors by name."""
+    index = read_index(source) if isinstance(source, Path) else _index(source)
+    return iree.create_io_parameters_module(instance, index.create_provider(scope=WEIGHTS_SCOPE))
 
 
 def _listing(names: list[str]) -> str:

@@ -1,0 +1,48 @@
+"""What `torch.compile(options=..., mode=...)` says, checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline.api import compile_options
+from pipeline.compiler import Options
+from pipeline.errors import InputError
+
+FALLBACKS = ("eager", "error")
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""PyTorch's names. They choose between strategies of inductor's, none of which there is here."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compile graphs. fallback: "eager" or "error". device: where to load programs; None: the target's."""
+
+    compiler: Options
+    fallback: str = "eager"
+    device: str | None = None
+
+
+def read_settings(options: Mapping[str, Any] | None, mode: str | None) -> Settings:
+    """Raises InputError naming what is wrong."""
+    if mode is not None and mode not in _MODES:
+        raise InputError(f"mode '{mode}' is unknown; choose from {', '.join(_MODES)}")
+    given = dict(options or {})
+    fallback = given.pop("fallback", "eager")
+    if fallback not in FALLBACKS:
+        raise InputError(f"fallback '{fallback}' is unknown; choose from {', '.join(FALLBACKS)}")
+    device = given.pop("device", None)
+    if "weights" in given:
+        raise InputError("option 'weights': torch.compile keeps the weights where the model has them")
+    known = inspect.signature(compile_options).parameters
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        names = ", ".join(
+            ["fallback", "device", *(name for name in known if name not in ("weights", "callbacks"))]
+        )
+        raise InputError(f"unknown options for the backend 'pipeline': {', '.join(unknown)}; known: {names}")
+    compiler = compile_options(given.pop("target", "cpu"), **given)
+    return Settings(replace(compiler, weights="bound"), fallback, device)

@@ -1,0 +1,279 @@
+"""The torch.compile backend against eager: training, inference with bound weights, dynamic sizes, memory."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+import pipeline
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """No compiled code and no counts of another test."""
+    torch._dynamo.reset()
+    pipeline.counters(reset=True)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function: Any, **settings: Any) -> Callable[..., Any]:
+    """`function` compiled so that nothing may run in eager."""
+    return torch.compile(function, backend="pipeline", options={"fallback": "error"}, **settings)
+
+
+def small_cnn() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.3),
+        nn.Flatten(),
+        nn.Linear(36, 5),
+    )
+
+
+def trained(model: nn.Module, call: Callable[..., Any], steps: int) -> torch.Tensor:
+    """The losses of a few steps, from one seed."""
+    torch.manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x, y = torch.randn(4, 3, 8, 8), torch.randint(5, (4,))
+    losses = []
+    for _ in range(steps):
+        loss = nn.functional.cross_entropy(call(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def test_training_a_cnn_with_batch_norm_and_dropout() -> None:
+    eager = small_cnn()
+    ours = copy.deepcopy(eager)
+    torch.testing.assert_close(trained(ours, compiled(ours), 50), trained(eager, eager, 50))
+    assert pipeline.counters().programs == 2  # forward and backward
+    for actual, expected in zip(ours.state_dict().values(), eager.state_dict().values(), strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
+class Tower(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.second = nn.Linear(16, 4, bias=False)
+        self.register_buffer("shift", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x).relu()) + self.shift
+
+
+def change_in_place(model: Tower) -> None:
+    model.first.weight.mul_(2)
+
+
+def change_a_buffer(model: Tower) -> None:
+    model.shift.add_(1)
+
+
+def load_others(model: Tower) -> None:
+    torch.manual_seed(7)
+    model.load_state_dict(Tower().state_dict())
+
+
+def exchange_memory(model: Tower) -> None:
+    model.second.weight.data = model.second.weight.data * 3
+
+
+def exchange_parameter(model: Tower) -> None:
+    model.second.weight = nn.Parameter(model.second.weight.detach() * 5)
+
+
+CHANGES = [change_in_place, change_a_buffer, load_others, exchange_memory, exchange_parameter]
+
+
+@torch.no_grad()
+def test_weights_are_bound_once_and_never_stale() -> None:
+    model, x = Tower(), torch.randn(3, 8)
+    call = compiled(model)
+    for _ in range(3):
+        torch.testing.assert_close(call(x), model(x))
+    assert pipeline.counters().bindings == 1
+    for change in CHANGES:
+        change(model)
+        torch.testing.assert_close(call(x), model(x))
+    assert pipeline.counters().programs == 1
+    assert pipeline.counters().bindings == 1 + len(CHANGES)
+    for _ in range(10):
+        change_in_place(model)
+        torch.testing.assert_close(call(x), model(x))
+    # What changes all the time is passed at each call, by a second program.
+    assert pipeline.counters().programs == 2
+    assert pipeline.counters().bindings < 10
+
+
+def test_weights_made_in_inference_mode_have_no_version_to_look_at() -> None:
+    with torch.inference_mode():
+        model, x = Tower(), torch.randn(3, 8)
+        call = compiled(model)
+        torch.testing.assert_close(call(x), model(x))
+        change_in_place(model)
+        torch.testing.assert_close(call(x), model(x))
+    assert pipeline.counters().bindings == 0
+
+
+def test_one_program_for_all_batch_sizes_in_training() -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2))
+    call = compiled(model, dynamic=True)
+    for batch in (3, 5, 8):
+        x = torch.randn(batch, 6)
+        gradients = []
+        for function in (call, model):
+            model.zero_grad()
+            function(x).square().sum().backward()
+            gradients.append([parameter.grad for parameter in model.parameters()])
+        torch.testing.assert_close(*gradients)
+    assert pipeline.counters().programs == 2
+
+
+def write_into_argument(x: torch.Tensor) -> torch.Tensor:
+    x[:, 1].zero_()
+    y = x.add_(1) * 2
+    return y.mul_(3)
+
+
+def share_with_argument(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x, x.flatten(1), x.transpose(0, 1), x + 1
+
+
+def share_with_each_other(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    return y, y[0], y.transpose(0, 1), y
+
+
+def channels_last_through_a_convolution(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = nn.functional.conv2d(x, torch.ones(2, 4, 3, 3)).relu()
+    return y, y.expand(2, 2, 2, 4, 4)
+
+
+def sizes(x: torch.Tensor) -> tuple[Any, ...]:
+    return x * 3, x.shape[0] * 3, x.shape[1] ** 2, None, torch.arange(3)
+
+
+def places(values: list[Any]) -> list[Any]:
+    """Who shares memory with whom."""
+    storages = [v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)]
+    return [storages.index(storage) for storage in storages]
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        write_into_argument,
+        share_with_argument,
+        share_with_each_other,
+        channels_last_through_a_convolution,
+        sizes,
+    ],
+)
+def test_memory_is_eagers(function: Any, train: bool, layout: Any) -> None:
+    """Values, strides and sharing of results, and what becomes of arguments, are eager's."""
+    given = torch.randn(2, 4, 6, 6).contiguous(memory_format=layout)
+    results = []
+    for call in (compiled(function, dynamic=function is sizes or None), function):
+        leaf = given.clone(memory_format=torch.preserve_format).requires_grad_(train)
+        # A leaf that requires gradients may not be written to.
+        argument = leaf.clone(memory_format=torch.preserve_format) if train else leaf
+        values = [argument, *tree_leaves(call(argument))]
+        loss = sum(v.square().sum() for v in values if isinstance(v, torch.Tensor) and v.requires_grad)
+        if isinstance(loss, torch.Tensor):
+            loss.backward()
+        results.append((values, leaf.grad))
+    (ours, our_gradient), (eager, gradient) = results
+    torch.testing.assert_close(our_gradient, gradient)
+    for actual, expected in zip(ours, eager, strict=True):
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(actual, expected)
+            assert actual.stride() == expected.stride()
+            assert actual.requires_grad == expected.requires_grad
+        else:
+            assert actual == expected
+    assert places(ours) == places(eager)
+
+
+def test_results_may_be_changed_and_keep_nothing_of_ours() -> None:
+    x = torch.randn(2, 4, 6, 6).contiguous(memory_format=torch.channels_last).requires_grad_()
+    y = compiled(lambda x: x * 2)(x)
+    y.mul_(2)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 4))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_autocast(train: bool) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)), torch.randn(4, 8)
+    call, results = compiled(model), []
+    for function in (call, model):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(train):
+            y = function(x)
+        assert y.dtype is torch.bfloat16
+        if train:
+            y.float().sum().backward()
+        results.append([y.detach(), *(p.grad for p in model.parameters() if train)])
+    torch.testing.assert_close(*results)
+
+
+def test_draws_are_eagers_between_graph_breaks() -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.dropout(x * 2, 0.3) + torch.rand_like(x)
+        torch._dynamo.graph_break()
+        return nn.functional.dropout(x, 0.5) + torch.randn(3, 4)
+
+    results = []
+    for function in (compiled(noisy), noisy):
+        torch.manual_seed(3)
+        x = torch.ones(3, 4, requires_grad=True)
+        y = function(x)
+        y.sum().backward()
+        results.append([y, x.grad, torch.rand(2)])
+    torch.testing.assert_close(*results)
+    assert pipeline.counters().graphs == 4
+
+
+def test_double_backward_is_refused_in_pytorchs_words() -> None:
+    x = torch.randn(3, requires_grad=True)
+    y = compiled(lambda x: x.sin().exp())(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        gradient.sum().backward()
+
+
+def test_mode_is_taken() -> None:
+    x = torch.randn(3)
+    call = torch.compile(lambda x: x.sin() + 1, backend="pipeline", mode="max-autotune", fullgraph=True)
+    torch.testing.assert_close(call(x), x.sin() + 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targt": "cpu"}, "unknown options for the backend 'pipeline': targt; known: fallback"),
+        ({"fallback": "never"}, "fallback 'never' is unknown; choose from eager, error"),
+        ({"weights": "inline"}, "keeps the weights where the model has them"),
+        ({"target": "abacus"}, "abacus"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
+    call = torch.compile(lambda x: x + 1, backend="pipeline", options=options)
+    with pytest.raises(Exception, match=message) as raised:
+        call(torch.ones(2))
+    assert isinstance(raised.value.__cause__ or raised.value, Exception)
