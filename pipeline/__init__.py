@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from pipeline.errors import InputError, InternalError, PipelineError, UnsupportedError
     from pipeline.just_in_time.counts import counters
     from pipeline.operators import CustomOp, Launch, Refused, ceildiv, op
-    from pipeline.runtime import ArgumentError, ArtifactError, Executable, IncompatibleDeviceError, load
+    from pipeline.runtime import (
+        ArgumentError,
+        ArtifactError,
+        Executable,
+        IncompatibleDeviceError,
+        TrainingStep,
+        load,
+    )
+    from pipeline.training.compiling import compile_training
 
 _HOMES = {
     "compile": "pipeline.api",
+    "compile_training": "pipeline.training.compiling",
     "counters": "pipeline.just_in_time.counts",
     "explain": "pipeline.api",
     "load": "pipeline.runtime",
@@ -30,6 +39,7 @@ _HOMES = {
     "Refused": "pipeline.operators",
     "ceildiv": "pipeline.operators",
     "Executable": "pipeline.runtime",
+    "TrainingStep": "pipeline.runtime",
     "PipelineError": "pipeline.errors",
     "InputError": "pipeline.errors",
     "UnsupportedError": "pipeline.errors",
@@ -50,9 +60,11 @@ __all__ = [
     "Launch",
     "PipelineError",
     "Refused",
+    "TrainingStep",
     "UnsupportedError",
     "ceildiv",
     "compile",
+    "compile_training",
     "counters",
     "explain",
     "load",

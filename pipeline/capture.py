@@ -7,7 +7,7 @@ import itertools
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,13 @@ def capture(
     *,
     decompositions: UserDecompositions | None = None,
     custom: CustomLowerings | None = None,
+    state: Collection[str] = (),
 ) -> Program:
     """Captures every entry point of `model`.
 
     decompositions: the user's, before those of `dialect_passes.operators`.
     custom: how custom operators are lowered, which depends on the targets.
+    state: tensors that are state even if no entry point updates them, so that the runtime can set them.
     Raises InputError for arguments that do not fit the model, UnsupportedError for what torch.export
     cannot capture, naming the user's line.
     """
@@ -71,7 +73,7 @@ def capture(
     calls = CustomCalls(custom or CustomLowerings(), table)
     for item in items.values():
         item.decompose(table, calls, own)
-    mutated = {name for item in items.values() for name in _mutated_names(item.ep)}
+    mutated = {name for item in items.values() for name in _mutated_names(item.ep)} | set(state)
     tied = _TiedNames()
     for name, item in items.items():
         _Entry(name, item, program, mutated, tied).add()
@@ -168,7 +170,7 @@ def _capture_error(name: str, error: Exception) -> Exception:
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
     message = str(error).strip()
-    line = _raising_line(error)
+    line = raising_line(error)
     at = f" (at {line})" if line else ""
     if isinstance(error, GuardOnDataDependentSymNode):
         return UnsupportedError(
@@ -188,7 +190,7 @@ def _capture_error(name: str, error: Exception) -> Exception:
     )
 
 
-def _raising_line(error: BaseException) -> str | None:
+def raising_line(error: BaseException) -> str | None:
     """``file.py:12`` of the innermost frame outside torch, from the traceback."""
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     line = innermost_user_frame(frames)

@@ -271,6 +271,7 @@ class _Build:
             state=_specs(self._program.state),
             entry_points=entries,
             notes=tuple(notes),
+            training=self._program.training,
         )
 
     def _with_kernels(self, target: Target) -> Target:

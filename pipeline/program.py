@@ -9,6 +9,7 @@ import torch
 
 from pipeline.runtime.dims import Bounds
 from pipeline.runtime.manifest import EntryPoint
+from pipeline.runtime.training_manifest import Training
 
 from .custom_calls import Choice, Definition
 
@@ -47,6 +48,7 @@ class Program:
     dimensions: bounds of each dynamic symbol.
     examples: the example inputs per entry point, flat, as given by the user.
     definitions: functions that calls of custom operators became, by symbol. choices: what each such call got.
+    training: for a training step, what its state stands for.
     """
 
     entries: dict[str, EntryGraph]
@@ -57,3 +59,4 @@ class Program:
     notes: list[str] = field(default_factory=list)
     definitions: dict[str, Definition] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
+    training: Training | None = None

@@ -6,7 +6,9 @@ ml_dtypes and, if its callers use torch tensors, torch.
 
 from .artifact import Artifact, open_artifact, read_manifest
 from .errors import ArgumentError, ArtifactError, ExecutionError, IncompatibleDeviceError, RuntimeRoomError
-from .executable import Executable, load
+from .executable import Executable
+from .loading import load
+from .training import TrainingStep
 
 __all__ = [
     "ArgumentError",
@@ -16,6 +18,7 @@ __all__ = [
     "ExecutionError",
     "IncompatibleDeviceError",
     "RuntimeRoomError",
+    "TrainingStep",
     "load",
     "open_artifact",
     "read_manifest",

@@ -42,8 +42,8 @@ class Artifact:
         target = Path(path)
         written = []
         if self.weights is not None:
-            written.append(_write_whole(self.weights, weights_path(target), move))
-        written.append(_write_whole(self.vmfb, target, move))
+            written.append(write_whole(self.weights, weights_path(target), move))
+        written.append(write_whole(self.vmfb, target, move))
         return written
 
 
@@ -144,7 +144,7 @@ def _where(manifest: Manifest) -> str:
     return "inside the .vmfb" if manifest.weights.storage == "inline" else "none"
 
 
-def _write_whole(source: Path, target: Path, move: bool) -> Path:
+def write_whole(source: Path, target: Path, move: bool) -> Path:
     """Goes through a temporary file in the target's folder, so that no half-written file has its name."""
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -92,15 +92,24 @@ class EntryCall:
         self._result_count = len(self._results) + len(entry.state_outputs)
         self._has_state = bool(entry.state_inputs or entry.state_outputs)
 
-    def __call__(self, state: State, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The results for these arguments; `state` and mutated arguments hold their new values."""
+    def __call__(
+        self,
+        state: State,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        source: draws.NumpySource | None = None,
+    ) -> Any:
+        """The results for these arguments; `state` and mutated arguments hold their new values.
+
+        source: of the random numbers, if it is not the common one.
+        """
         values, sizes = self._signature.bind(args, kwargs)
         arguments = [
             tensors.to_device(value, dtype, self._device) if dtype else value
             for dtype, value in zip(self._input_types, values, strict=True)
         ]
         if self._draw_types:
-            drawn = draws.make(self._entry.draws, sizes)
+            drawn = draws.make(self._entry.draws, sizes, source)
             arguments += [
                 tensors.to_device(value, dtype, self._device)
                 for dtype, value in zip(self._draw_types, drawn, strict=True)

@@ -19,18 +19,20 @@ from .errors import ExecutionError
 from .manifest import Draw
 
 
-class _NumpySource:
-    """A generator that several threads may draw from."""
+class NumpySource:
+    """A generator that several threads may draw from. seed: a number or several; None for one that no one knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | list[int] | None = None) -> None:
         self._lock = threading.Lock()
-        self._generator = np.random.default_rng()
+        self._generator = np.random.default_rng(seed)
 
     def seed(self, value: int) -> None:
+        """Starts anew."""
         with self._lock:
             self._generator = np.random.default_rng(value)
 
     def draw(self, method: str, shape: list[int], arguments: list[Any]) -> Any:
+        """An array of `shape`. Raises ExecutionError for a method that only torch has."""
         if method not in _NUMPY:
             raise ExecutionError(
                 f"the model draws random numbers with '{method}', which needs torch installed"
@@ -39,7 +41,7 @@ class _NumpySource:
             return _NUMPY[method](self._generator, shape, *arguments)
 
 
-_numpy = _NumpySource()
+_numpy = NumpySource()
 
 
 def seed(value: int) -> None:
@@ -47,10 +49,14 @@ def seed(value: int) -> None:
     _numpy.seed(value)
 
 
-def make(draws: tuple[Draw, ...], sizes: dict[str, int]) -> list[Any]:
-    """One tensor (array without torch) per draw. sizes: value of each dynamic dimension in this call."""
-    make_one = _with_torch if _torch_is_installed() else _with_numpy
-    return [make_one(draw, *_settle(draw, sizes)) for draw in draws]
+def make(draws: tuple[Draw, ...], sizes: dict[str, int], source: NumpySource | None = None) -> list[Any]:
+    """One tensor (array without torch) per draw. sizes: value of each dynamic dimension in this call.
+
+    source: where to draw from, instead of from torch or the common NumPy generator.
+    """
+    if source is None and _torch_is_installed():
+        return [_with_torch(draw, *_settle(draw, sizes)) for draw in draws]
+    return [_with_numpy(source or _numpy, draw, *_settle(draw, sizes)) for draw in draws]
 
 
 @functools.cache
@@ -78,8 +84,8 @@ def _with_torch(draw: Draw, shape: list[int], arguments: list[Any]) -> Any:
     return getattr(tensor, draw.method)(*arguments)
 
 
-def _with_numpy(draw: Draw, shape: list[int], arguments: list[Any]) -> Any:
-    values = _numpy.draw(draw.method, shape, arguments)
+def _with_numpy(source: NumpySource, draw: Draw, shape: list[int], arguments: list[Any]) -> Any:
+    values = source.draw(draw.method, shape, arguments)
     dtype = dtypes.BY_NAME[draw.tensor.dtype].numpy
     if draw.method == "uniform_":
         # Rounding to a narrow type must not reach the upper end, which uniform draws exclude.

@@ -7,27 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .artifact import Artifact, open_artifact
+from .artifact import Artifact
 from .calls import EntryCall, Program
 from .device import Device, open_for
 from .errors import ArgumentError, ArtifactError
 from .manifest import Manifest
 from .state import State
-
-
-def load(
-    path: str | os.PathLike[str],
-    *,
-    device: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-) -> Executable:
-    """Loads an artifact onto a device.
-
-    device: "cpu", "vulkan", "cuda" or an IREE device URI; by default the artifact's first target.
-    weights: another `.irpa` than the one beside the artifact, with tensors of the same names and types.
-    Raises ArtifactError and IncompatibleDeviceError with what to do.
-    """
-    return Executable(open_artifact(path, weights=weights), device=device)
 
 
 class Executable:
@@ -69,12 +54,15 @@ class Executable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the only entry point, or the one named ``main``."""
-        return self._call_of(None)(self._state, args, kwargs)
+        return self._run(self._call_of(None), args, kwargs)
 
     def entry_point(self, name: str | None = None) -> Callable[..., Any]:
         """The callable of an entry point. Raises ArgumentError listing the names when it is not there."""
         call = self._call_of(name)
-        return lambda *args, **kwargs: call(self._state, args, kwargs)
+        return lambda *args, **kwargs: self._run(call, args, kwargs)
+
+    def _run(self, call: EntryCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(self._state, args, kwargs)
 
     def _call_of(self, name: str | None) -> EntryCall:
         calls = self._program.calls
@@ -106,7 +94,7 @@ class Executable:
 
     def new_state(self) -> Executable:
         """An executable with a state of its own, at the initial value, that shares program and weights."""
-        fork = object.__new__(Executable)
+        fork = object.__new__(type(self))
         fork._set_up(self._artifact, self._device, self._program)
         return fork
 

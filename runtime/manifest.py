@@ -9,6 +9,8 @@ from typing import Any
 from . import dtypes
 from .dims import Bounds, Dim
 from .errors import ArtifactError
+from .training_manifest import Training
+from .training_manifest import parse as parse_training
 
 FORMAT = 1
 """Raised when a reader of the older format would misunderstand the newer one."""
@@ -117,6 +119,7 @@ class Manifest:
     state: dict[str, TensorSpec]
     entry_points: dict[str, EntryPoint]
     notes: tuple[str, ...] = ()
+    training: Training | None = None
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -160,6 +163,7 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         state=_specs(data["state"]),
         entry_points={name: _entry_point(entry) for name, entry in data["entry_points"].items()},
         notes=tuple(data["notes"]),
+        training=parse_training(data.get("training")),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from . import dtypes, structure, tensors
@@ -48,12 +48,12 @@ class State:
         fresh = self._initial() if self._specs else []
         self._replace(dict(zip(self._specs, fresh, strict=True)))
 
-    def snapshot(self) -> dict[str, Any]:
-        """Copies of all tensors; later calls do not change them."""
+    def snapshot(self, names: Collection[str] | None = None) -> dict[str, Any]:
+        """Copies of all tensors, or of those named; later calls do not change them."""
         with self.lock:
             copies = {
-                name: tensors.clone_on_device(tensor.view, self._device)
-                for name, tensor in self.tensors.items()
+                name: tensors.clone_on_device(self.tensors[name].view, self._device)
+                for name in (self.tensors if names is None else names)
             }
         want_torch = tensors.torch_is_loaded()
         return {name: self._on_host(name, view, want_torch) for name, view in copies.items()}
@@ -62,6 +62,13 @@ class State:
         dtype = dtypes.BY_NAME[self._specs[name].dtype]
         array = tensors.from_device(view, dtype, self._device)
         return tensors.to_torch(array, dtype) if want_torch else array
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Copies `values` over some of the tensors, all or none. Raises ArgumentError for what does not fit."""
+        views = {name: self._checked_copy(name, value) for name, value in values.items()}
+        fresh = {name: StateTensor.of(view, self._device) for name, view in views.items()}
+        with self.lock:
+            self.tensors = {**self.tensors, **fresh}
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Copies `values` in, all or none. Raises ArgumentError naming the tensor that does not fit."""

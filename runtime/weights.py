@@ -69,6 +69,20 @@ def check(path: Path, table: Mapping[str, TensorSpec]) -> None:
             )
 
 
+def read(path: Path, table: Mapping[str, TensorSpec]) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of `table`, mapped from the archive. Raises ArtifactError for a file that is not one."""
+    found = dict(read_index(path).items())
+    return {name: _array(found.get(name), spec) for name, spec in table.items()}
+
+
+def _array(entry: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
+    """A tensor without elements has no entry."""
+    shape, dtype = [int(dim) for dim in spec.shape], dtypes.BY_NAME[spec.dtype].numpy
+    if entry is None or 0 in shape:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(entry.file_view, dtype).reshape(shape)
+
+
 def provider_module(source: Path | Mapping[str, Any], instance: Any) -> Any:
     """The VM module through which an executable reads its weights: those of a file, or tensors by name."""
     index = read_index(source) if isinstance(source, Path) else _index(source)

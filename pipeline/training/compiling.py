@@ -1,0 +1,164 @@
+"""`compile_training`: from a model, a loss and an optimizer to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from pipeline import compiler
+from pipeline.api import compile_options
+from pipeline.capture import capture
+from pipeline.compiler import Options
+from pipeline.entry_points import EntrySpec, as_args
+from pipeline.errors import InputError
+from pipeline.program import Program
+from pipeline.runtime import TrainingStep
+
+from .gradients import trace_gradients
+from .loss import BatchLoss, batch_names, check_batch, refuse_loss_parameters, takes_model
+from .optimizers import read_optimizer, trace_update
+from .steps import StepModule, Traced, describe, state_names
+
+ENTRY_POINTS = ("train_step", "forward", "loss_and_gradients", "apply_gradients")
+
+_DRAWS_NOTE = (
+    "dropout and other random numbers: from torch's generator where torch is installed (torch.manual_seed gives "
+    "eager's own), from a NumPy generator elsewhere and after step.seed(number)"
+)
+
+
+def compile_training(
+    model: nn.Module,
+    loss_fn: Callable[..., Any],
+    optimizer: torch.optim.Optimizer,
+    *,
+    args: tuple[Any, ...],
+    clip_norm: float | None = None,
+    forward_args: tuple[Any, ...] | None = None,
+    entry_points: Collection[str] = ENTRY_POINTS,
+    target: str | Sequence[str] = "cpu",
+    device: str | None = None,
+    **options: Any,
+) -> TrainingStep:
+    """Compiles forward, backward and the optimizer's update into one executable and loads it.
+
+    loss_fn: called as ``loss_fn(model(*inputs), target)``, where `target` is the last argument of the batch; or as
+        ``loss_fn(model, *batch)`` if its first parameter is named ``model`` or annotated as a ``torch.nn.Module``.
+        A `torch.nn.Module` as loss is always called in the first way. It returns one floating number.
+    optimizer: over the model's parameters: SGD, Adam, AdamW, NAdam, RAdam, Adagrad, RMSprop, Adafactor or Muon of
+        torch.optim, new or in the middle of a run. Its settings are compiled in, except the learning rates.
+    args: an example batch; its shapes and dtypes are compiled in.
+    clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does.
+    forward_args: example arguments of the model for the entry point `forward`; by default the batch without its
+        target. Where the loss calls the model itself there is no such entry point unless they are given.
+    entry_points: which to compile: `train_step`, `forward` (the model in evaluation mode), `loss_and_gradients`,
+        `apply_gradients`. Each costs its own time to compile.
+    target, device, options: as for `pipeline.compile`. Weights are always in a .irpa beside the artifact.
+
+    The model's train or eval mode is respected in all but `forward`. Compiling is a snapshot: the step has its own
+    copy of all tensors. Raises InputError, UnsupportedError and InternalError, as `pipeline.compile` does.
+    """
+    settings = training_options(target, **options)
+    program = capture_training(
+        model,
+        loss_fn,
+        optimizer,
+        as_args(args, "args"),
+        settings,
+        clip_norm=clip_norm,
+        forward_args=forward_args,
+        entry_points=entry_points,
+    )
+    return TrainingStep(compiler.compile_program(program, settings), device=device)
+
+
+def training_options(target: str | Sequence[str], **options: Any) -> Options:
+    """`compile_options` for a training artifact. Raises InputError for weights inside the .vmfb."""
+    settings = compile_options(target, **options)
+    if settings.weights == "inline":
+        raise InputError(
+            "weights='inline': a training step keeps them in a .irpa, which `save` writes with their current values"
+        )
+    return replace(settings, weights="external")
+
+
+def capture_training(
+    model: nn.Module,
+    loss_fn: Callable[..., Any],
+    optimizer: torch.optim.Optimizer,
+    args: tuple[Any, ...],
+    settings: Options,
+    *,
+    clip_norm: float | None = None,
+    forward_args: tuple[Any, ...] | None = None,
+    entry_points: Collection[str] = ENTRY_POINTS,
+) -> Program:
+    """The captured training step; arguments as for `compile_training`."""
+    _check(model, loss_fn, args, clip_norm, entry_points)
+    traced = _trace(model, loss_fn, optimizer, args, clip_norm)
+    if forward_args is None and not takes_model(loss_fn):
+        forward_args = args[:-1]
+    specs = {name: spec for name, spec in _specs(traced, args, forward_args).items() if name in entry_points}
+    program = capture(
+        StepModule(traced),
+        specs,
+        decompositions=settings.decompositions,
+        custom=settings.custom_lowerings,
+        state=state_names(traced),
+    )
+    program.training = describe(traced)
+    if any(entry.signature.draws for entry in program.entries.values()):
+        program.notes.append(_DRAWS_NOTE)
+    return program
+
+
+def _check(
+    model: Any, loss_fn: Any, args: tuple[Any, ...], clip_norm: float | None, entry_points: Collection[str]
+) -> None:
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not callable(loss_fn):
+        raise InputError(f"loss_fn must be callable, got {type(loss_fn).__name__}")
+    check_batch(args, loss_fn)
+    refuse_loss_parameters(loss_fn)
+    if clip_norm is not None and not clip_norm > 0:
+        raise InputError(f"clip_norm must be a positive number, got {clip_norm}")
+    unknown = [name for name in entry_points if name not in ENTRY_POINTS]
+    if unknown or not entry_points:
+        raise InputError(f"entry_points has {unknown or 'nothing'}; choose from {', '.join(ENTRY_POINTS)}")
+
+
+def _trace(
+    model: nn.Module,
+    loss_fn: Callable[..., Any],
+    optimizer: torch.optim.Optimizer,
+    args: tuple[Any, ...],
+    clip_norm: float | None,
+) -> Traced:
+    gradients = trace_gradients(BatchLoss(model, loss_fn), args)
+    parameters = dict(model.named_parameters())
+    with_gradient = [name.removeprefix("model.") for name in gradients.parameters]
+    state = read_optimizer(optimizer, parameters, with_gradient)
+    if not state.trained:
+        raise InputError("the optimizer holds none of the parameters that the loss depends on")
+    update = trace_update(state, parameters, clip_norm)
+    return Traced(model, gradients, state, update, batch_names(model, loss_fn, len(args)))
+
+
+def _specs(
+    traced: Traced, args: tuple[Any, ...], forward_args: tuple[Any, ...] | None
+) -> dict[str, EntrySpec]:
+    parameters = dict(traced.model.named_parameters())
+    gradients = {name: torch.zeros_like(parameters[name]).detach() for name in traced.optimizer.trained}
+    found = {
+        "train_step": EntrySpec(args, method="train_step"),
+        "loss_and_gradients": EntrySpec(args, method="loss_and_gradients"),
+        "apply_gradients": EntrySpec((gradients,), method="apply_gradients"),
+    }
+    if forward_args is not None:
+        found["forward"] = EntrySpec(as_args(forward_args, "forward_args"), method="predict")
+    return found

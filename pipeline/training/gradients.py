@@ -1,0 +1,183 @@
+"""Forward and backward of a loss as one graph of ATen operators, from AOTAutograd.
+
+AOTAutograd makes it functional: what a module updates in its forward pass, such as the running statistics of
+batch norm, leaves as results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.descriptors import (
+    BufferAOTInput,
+    GradAOTOutput,
+    InputMutationAOTOutput,
+    ParamAOTInput,
+    PlainAOTInput,
+    PlainAOTOutput,
+    TangentAOTInput,
+)
+from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch.fx.traceback import preserve_node_meta
+from torch.utils._pytree import tree_leaves
+
+from pipeline.dialect_passes.operators.registry import make_traceable
+from pipeline.errors import InputError, PipelineError, UnsupportedError
+
+from .loss import BatchLoss
+
+
+@dataclass
+class LossGradients:
+    """The joint graph of a loss.
+
+    module: over `inputs` (descriptors: parameters, buffers, arguments, cotangents) in order; its results are
+        `outputs` in order.
+    names: each name of a parameter or buffer -> the first name of the same tensor. AOTAutograd lists a tied
+        parameter under every name, each with the gradient of what was done under that name.
+    """
+
+    module: torch.fx.GraphModule
+    inputs: list[Any]
+    outputs: list[Any]
+    names: dict[str, str]
+
+    @property
+    def parameters(self) -> list[str]:
+        """The first names of the parameters that get a gradient."""
+        return list(dict.fromkeys(self.names[o.grad_of.target] for o in self._kept(GradAOTOutput)))
+
+    @property
+    def updated(self) -> list[str]:
+        """The names of the buffers that the forward pass updates."""
+        return [o.mutated_input.target for o in self._kept(InputMutationAOTOutput)]
+
+    def _kept(self, kind: type) -> list[Any]:
+        return [output for output in self.outputs if isinstance(output, kind)]
+
+    def __call__(
+        self, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """The loss, gradients by parameter, new values by buffer. tensors: parameters and buffers by first name."""
+        leaves = tree_leaves(batch)
+        values = [self._value(descriptor, tensors, leaves) for descriptor in self.inputs]
+        with preserve_node_meta():  # or errors could not name the user's lines
+            results = torch.fx.Interpreter(self.module).run(*values)
+        found = dict(zip(self.outputs, results, strict=True))
+        loss = next(found[output] for output in self._kept(PlainAOTOutput))
+        updates = {o.mutated_input.target: found[o] for o in self._kept(InputMutationAOTOutput)}
+        gradients: dict[str, torch.Tensor] = {}
+        for output in self._kept(GradAOTOutput):
+            name = self.names[output.grad_of.target]
+            gradients[name] = gradients[name] + found[output] if name in gradients else found[output]
+        return loss, gradients, updates
+
+    def _value(self, descriptor: Any, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any]) -> Any:
+        if isinstance(descriptor, (ParamAOTInput, BufferAOTInput)):
+            return tensors[self.names[descriptor.target]]
+        if isinstance(descriptor, PlainAOTInput):
+            return batch[descriptor.idx]
+        assert isinstance(descriptor, TangentAOTInput)
+        return torch.ones((), dtype=self._loss_type())
+
+    def _loss_type(self) -> torch.dtype:
+        output = next(node for node in self.module.graph.nodes if node.op == "output")
+        index = next(i for i, item in enumerate(self.outputs) if isinstance(item, PlainAOTOutput))
+        return output.args[0][index].meta["val"].dtype
+
+
+def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
+    """Traces forward and backward for the shapes of `batch`.
+
+    Raises InputError for a batch that does not fit or a loss that depends on no parameter, UnsupportedError for
+    what cannot be traced, such as a model that updates its inputs.
+    """
+    make_traceable()
+    with contextlib.ExitStack() as stack, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            joint = aot_export_joint_with_descriptors(stack, loss, batch, _record_nn_module_stack=True)
+        except PipelineError:
+            raise
+        except Exception as error:
+            raise _trace_error(error) from error
+        module = joint.graph_module
+    return _flat(module, _first_names(loss))
+
+
+def _first_names(loss: BatchLoss) -> dict[str, str]:
+    named = [
+        *loss.named_parameters(remove_duplicate=False),
+        *loss.named_buffers(remove_duplicate=False),
+    ]
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(tensor), name) for name, tensor in named}
+
+
+def _flat(module: torch.fx.GraphModule, names: dict[str, str]) -> LossGradients:
+    """The graph with flat arguments and results, and without what None stands for."""
+    module.graph.set_codegen(torch.fx.graph.CodeGen())
+    inputs = [node.meta["desc"] for node in module.graph.nodes if node.op == "placeholder"]
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    pairs = [
+        (value, descriptor)
+        for value, descriptor in zip(output.args[0], output.meta["desc"], strict=True)
+        if isinstance(value, torch.fx.Node) and _is_wanted(descriptor)
+    ]
+    output.args = (tuple(value for value, _ in pairs),)
+    module.recompile()
+    found = LossGradients(module, inputs, [descriptor for _, descriptor in pairs], names)
+    _check(found)
+    return found
+
+
+def _is_wanted(descriptor: Any) -> bool:
+    """Gradients of the batch, where it asks for some, are nobody's business."""
+    return not isinstance(descriptor, GradAOTOutput) or isinstance(descriptor.grad_of, ParamAOTInput)
+
+
+def _check(found: LossGradients) -> None:
+    for output in found.outputs:
+        if isinstance(output, InputMutationAOTOutput) and not isinstance(
+            output.mutated_input, BufferAOTInput
+        ):
+            raise UnsupportedError(
+                f"the forward pass updates {_what(output.mutated_input)} in place; only buffers may be updated there"
+            )
+        if not isinstance(output, (InputMutationAOTOutput, PlainAOTOutput, GradAOTOutput)):
+            raise UnsupportedError(f"the loss has a result of the kind {type(output).__name__}")
+    tied = [name for name in found.updated if list(found.names.values()).count(found.names[name]) > 1]
+    if tied:
+        raise UnsupportedError(f"the forward pass updates the buffer '{tied[0]}', which has several names")
+    if not found.parameters:
+        raise InputError(
+            "the loss depends on no parameter that takes a gradient, so there is nothing to train"
+        )
+
+
+def _what(descriptor: Any) -> str:
+    if isinstance(descriptor, ParamAOTInput):
+        return f"the parameter '{descriptor.target.removeprefix('model.')}'"
+    return "an argument of the batch"
+
+
+def _trace_error(error: Exception) -> Exception:
+    """What a user can change is an InputError: shapes that do not fit, code that needs values."""
+    from pipeline.capture import raising_line
+
+    line = raising_line(error)
+    at = f" (at {line})" if line else ""
+    message = str(error).strip()
+    if type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
+        return UnsupportedError(
+            f"the training step's control flow depends on a tensor's values{at}; use torch.where, or keep that "
+            f"part outside. PyTorch says: {message}"
+        )
+    return InputError(
+        f"the training step cannot be traced with this batch{at}: {type(error).__name__}: {message}"
+    )

@@ -1,0 +1,84 @@
+"""Optimizers of `torch.optim`, run with tensors where they expect Python numbers, so that they can be traced.
+
+An optimizer of PyTorch reads its step count and its norms back (``.item()``) and computes with Python's floats: the
+bias corrections, the learning rate of this step. Traced like that they would be constants. In `numbers_stay_tensors`
+such a number is a float64 tensor without dimensions instead, which rounds as Python's floats do and which PyTorch's
+promotion treats as a number, so that PyTorch's own code gives the graph, with eager's own arithmetic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.optim._adafactor
+from torch.export._trace import _compiling_state_context
+from torch.overrides import TorchFunctionMode
+
+_SCALED = {
+    "add": "alpha",
+    "add_": "alpha",
+    "sub": "alpha",
+    "sub_": "alpha",
+    "addcmul": "value",
+    "addcmul_": "value",
+    "addcdiv": "value",
+    "addcdiv_": "value",
+}
+"""Methods with a factor that must be a number, and the factor's name."""
+
+
+@contextlib.contextmanager
+def numbers_stay_tensors() -> Iterator[None]:
+    """While it is open, `item` gives a tensor, and factors may be tensors.
+
+    torch.optim then takes the ways it has for being compiled ("capturable"), which hold for every step count.
+    """
+    with (
+        _compiling_state_context(),
+        mock.patch.object(torch.optim._adafactor, "min", _smaller, create=True),
+        mock.patch.object(torch.optim._adafactor, "max", _larger, create=True),
+        _TensorNumbers(),
+    ):
+        yield
+
+
+def as_number(value: torch.Tensor) -> torch.Tensor:
+    """`value`, of one element, as a number: float64 without dimensions."""
+    return value.to(torch.float64).reshape(())
+
+
+class _TensorNumbers(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "item":
+            return as_number(args[0])
+        if isinstance(kwargs.get(_SCALED.get(name)), torch.Tensor):
+            return _scaled(func, name, args, kwargs)
+        return func(*args, **kwargs)
+
+
+def _scaled(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same call with the factor multiplied into the operand that it scales, in the type of the result."""
+    factor = kwargs.pop(_SCALED[name])
+    target, operand, *others = args
+    wide = operand.to(torch.result_type(target, operand))
+    return func(target, wide * factor, *others, **kwargs)
+
+
+def _smaller(first: Any, second: Any) -> torch.Tensor:
+    return torch.minimum(*_both(first, second))
+
+
+def _larger(first: Any, second: Any) -> torch.Tensor:
+    return torch.maximum(*_both(first, second))
+
+
+def _both(*values: Any) -> list[torch.Tensor]:
+    return [torch.as_tensor(value, dtype=torch.float64) for value in values]

@@ -1,0 +1,158 @@
+"""The module whose methods are a training artifact's entry points, and whose buffers are its state.
+
+Captured like any other model with buffers: what a method writes into them becomes an update in place on the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from pipeline.runtime.training_manifest import STEPS, Training, rate_name
+
+from .gradients import LossGradients
+from .optimizers import OptimizerState, Tensors, Update
+
+_MODEL = "model."
+
+
+@dataclass
+class Traced:
+    """The parts of a training step. batch_names: of the batch's arguments."""
+
+    model: nn.Module
+    gradients: LossGradients
+    optimizer: OptimizerState
+    update: Update
+    batch_names: list[str]
+
+
+class StepModule(nn.Module):
+    """Buffers: ``model.NAME`` of a parameter and buffer, ``optimizer.KEY.NAME``, and those of `training_manifest`."""
+
+    def __init__(self, traced: Traced) -> None:
+        super().__init__()
+        # Behind a tuple: as submodules these would add their tensors under further names.
+        self._traced = (traced,)
+        for name, tensor in _initial(traced).items():
+            _register(self, name, tensor)
+        self.train_step = _named(self._train_step, traced.batch_names)
+        self.loss_and_gradients = _named(self._loss_and_gradients, traced.batch_names)
+
+    def _train_step(self, *batch: Any) -> torch.Tensor:
+        loss, gradients = self._gradients(batch)
+        self.apply_gradients(gradients)
+        return loss
+
+    def _loss_and_gradients(self, *batch: Any) -> tuple[torch.Tensor, Tensors]:
+        loss, gradients = self._gradients(batch)
+        return loss, gradients
+
+    def apply_gradients(self, gradients: Tensors) -> None:
+        """Clips and updates as a step does. gradients: by parameter, as `loss_and_gradients` gives them."""
+        traced = self._traced[0]
+        parameters = {name: self.get_buffer(_MODEL + name) for name in traced.optimizer.trained}
+        state = {name: self.get_buffer(name) for name in traced.optimizer.tensors}
+        rates = [self.get_buffer(rate_name(i)) for i in range(len(traced.optimizer.groups))]
+        steps = self.get_buffer(STEPS)
+        new, new_state = traced.update(parameters, gradients, state, rates, steps)
+        self._store({_MODEL + name: value for name, value in new.items()} | new_state)
+        steps.add_(1)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own result, in evaluation mode."""
+        model = self._traced[0].model
+        tensors = {name: self.get_buffer(_MODEL + name) for name in _tensors(model)}
+        with _evaluating(model), torch.no_grad():
+            return torch.func.functional_call(model, tensors, args, kwargs)
+
+    def _gradients(self, batch: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
+        traced = self._traced[0]
+        tensors = {_MODEL + name: self.get_buffer(_MODEL + name) for name in _tensors(traced.model)}
+        loss, gradients, updates = traced.gradients(tensors, batch)
+        self._store(updates)
+        found = {name.removeprefix(_MODEL): gradient for name, gradient in gradients.items()}
+        return loss, {name: found[name] for name in traced.optimizer.trained}
+
+    def _store(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, value in values.items():
+            self.get_buffer(name).copy_(value)
+
+
+def describe(traced: Traced) -> Training:
+    """What the manifest says about the step."""
+    canonical = {id(tensor): name for name, tensor in _tensors(traced.model).items()}
+    optimizer = traced.optimizer.optimizer
+    return Training(
+        model={
+            name: _MODEL + canonical[id(tensor)]
+            for name, tensor in traced.model.state_dict(keep_vars=True).items()
+            if isinstance(tensor, torch.Tensor)
+        },
+        optimizer=type(optimizer).__name__,
+        groups=traced.optimizer.described(),
+        begins_empty=not isinstance(optimizer, torch.optim.Adagrad),
+    )
+
+
+def state_names(traced: Traced) -> set[str]:
+    """Every buffer that the runtime may read and set, whether or not a step changes it."""
+    fixed = {*describe(traced).model.values(), STEPS}
+    return fixed | {*traced.optimizer.tensors, *(rate_name(i) for i in range(len(traced.optimizer.groups)))}
+
+
+def _initial(traced: Traced) -> Tensors:
+    optimizer = traced.optimizer
+    rates = {
+        rate_name(i): torch.tensor(group.rate, dtype=torch.float64)
+        for i, group in enumerate(optimizer.groups)
+    }
+    return {
+        **{_MODEL + name: tensor.detach() for name, tensor in _tensors(traced.model).items()},
+        **optimizer.tensors,
+        **rates,
+        STEPS: torch.tensor(optimizer.steps, dtype=torch.int64),
+    }
+
+
+def _tensors(model: nn.Module) -> Tensors:
+    """Parameters and buffers by name, tied ones once."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _register(module: nn.Module, path: str, tensor: torch.Tensor) -> None:
+    *folders, name = path.split(".")
+    for folder in folders:
+        if folder not in module._modules:
+            module.add_module(folder, nn.Module())
+        module = module.get_submodule(folder)
+    module.register_buffer(name, tensor)
+
+
+def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """`function` with parameters of these names, which become the entry point's."""
+
+    def call(*batch: Any) -> Any:
+        return function(*batch)
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; each module returns to its own mode, which may differ from the model's."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
