@@ -61,6 +61,11 @@ def _numbers(graph: Graph, eager: Collection[Node]) -> dict[Node, int]:
         numbers[node] = least if least % 2 == (node in eager) else least + 1
         if _is_random(node):
             last_random = numbers[node]
+    for node in reversed(graph.nodes):
+        # A view is taken where it is used first: what a part is given is whole, and may be a weight to bind.
+        users = [numbers[user] for user in node.users if user in numbers]
+        if node in numbers and _is_view(node) and users:
+            numbers[node] = min(users)
     return numbers
 
 

@@ -14,7 +14,8 @@ import pipeline
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """No compiled code and no counts of another test."""
+    """No compiled code and no counts of another test, the same numbers each time."""
+    torch.manual_seed(0)
     torch._dynamo.reset()
     pipeline.counters(reset=True)
     yield
