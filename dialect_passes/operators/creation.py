@@ -30,6 +30,14 @@ def new_empty_strided(x: Tensor, size: list[int], stride: list[int], **options: 
     return torch.ops.aten.new_empty.default(x, size, **options)
 
 
+@decomposes("aten._efficientzerotensor.default")
+def zero_tensor(size: list[int], **options: Any) -> Tensor:
+    """Gradients that are zero everywhere come as these."""
+    import torch
+
+    return torch.ops.aten.zeros.default(size, **options)
+
+
 @shape_function("aten._efficientzerotensor.default")
 def zero_tensor_shape(
     size: list[int], dtype: int | None, layout: int | None, device: Any, pin_memory: bool | None

@@ -66,24 +66,20 @@ def linalg_lu_solve(
     return stacks.adjoint(stacks.lu_solve(lu, pivots, stacks.adjoint(b), not adjoint))
 
 
-def _is_transposed(a: Tensor) -> bool:
-    """Whether torch factorises the transposed matrix in place of `a`, which its gradients rely on."""
-    return a.is_contiguous() and not a.is_complex()
-
-
-def _factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return stacks.lu_factor(a.mT if _is_transposed(a) else a)
+def _determinant_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """torch factorises the transposed matrix where `a` is contiguous, which the gradients rely on."""
+    return stacks.lu_factor(a.mT if a.is_contiguous() and not a.is_complex() else a)
 
 
 @decomposes("aten._linalg_solve_ex.default")
 def linalg_solve_ex(
     a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The right side may be a vector for each matrix."""
-    lu, pivots, info = _factors(a)
+    """The right side may be a vector for each matrix. Gradients use the factors of `a` itself, not transposed."""
+    lu, pivots, info = stacks.lu_factor(a)
     vectors = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     columns = b.unsqueeze(-1) if vectors else b
-    x = linalg_lu_solve(lu, pivots, columns, left=left, adjoint=_is_transposed(a))
+    x = linalg_lu_solve(lu, pivots, columns, left=left)
     return x.squeeze(-1) if vectors else x, lu, pivots, info
 
 
@@ -97,7 +93,7 @@ def linalg_inv_ex(a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Ten
 @decomposes("aten._linalg_det.default")
 def linalg_det(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The product of the pivots, negative for an odd number of swaps."""
-    lu, pivots, _ = _factors(a)
+    lu, pivots, _ = _determinant_factors(a)
     diagonal = lu.diagonal(dim1=-2, dim2=-1)
     return diagonal.prod(-1) * _parity(pivots).to(lu.dtype), lu, pivots
 
@@ -114,7 +110,7 @@ def _parity(pivots: Tensor) -> Tensor:
 @decomposes("aten._linalg_slogdet.default")
 def linalg_slogdet(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sign and logarithm apart: the product of many pivots overflows."""
-    lu, pivots, _ = _factors(a)
+    lu, pivots, _ = _determinant_factors(a)
     diagonal = lu.diagonal(dim1=-2, dim2=-1)
     sign = diagonal.sgn().prod(-1) * _parity(pivots).to(lu.dtype)
     return sign, diagonal.abs().log().sum(-1), lu, pivots

@@ -34,7 +34,7 @@ def index(x: Tensor, indices: Indices) -> Tensor:
     import torch
 
     if not _has_mask(indices):
-        return NotImplemented
+        return torch.ops.aten.index.Tensor(x, _wide(indices)) if _is_narrow(indices) else NotImplemented
     if len(indices) > 1:
         return torch.ops.aten.index.Tensor(x, _places(indices))
     (mask,) = indices
@@ -49,6 +49,8 @@ def index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = Fa
     import torch
 
     if not _has_mask(indices):
+        if _is_narrow(indices):
+            return torch.ops.aten.index_put.default(x, _wide(indices), values, accumulate)
         return NotImplemented
     if len(indices) == 1:
         return _masked_put(x, indices[0].to(torch.bool), values, accumulate)
@@ -61,6 +63,19 @@ def _has_mask(indices: Indices) -> bool:
     return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
 
 
+def _is_narrow(indices: Indices) -> bool:
+    import torch
+
+    return any(i is not None and i.dtype == torch.int32 for i in indices)
+
+
+def _wide(indices: Indices) -> Indices:
+    """torch-mlir computes other dimensions' places in int64, and does not convert."""
+    import torch
+
+    return [None if i is None else i.to(torch.int64) for i in indices]
+
+
 def _places(indices: Indices) -> Indices:
     import torch
 
@@ -69,7 +84,7 @@ def _places(indices: Indices) -> Indices:
         if i is not None and i.dtype in (torch.bool, torch.uint8):
             places.extend(i.nonzero().unbind(1))
         else:
-            places.append(i)
+            places.extend(_wide([i]))
     # torch-mlir does not broadcast an index of one element against one whose size the data decide.
     given = iter(torch.broadcast_tensors(*[i for i in places if i is not None]))
     return [None if i is None else next(given) for i in places]

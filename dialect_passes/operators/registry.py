@@ -20,6 +20,7 @@ _FAMILIES = (
     "complex",
     "convolution",
     "convolution_backward",
+    "copies",
     "creation",
     "distance",
     "division",
