@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from pipeline.runtime import Executable
 
 from . import child, shape_libraries, user_decompositions
+from .cache import find_cache
 from .capture import capture
 from .compiler import Options, compile_program
 from .entry_points import EntrySpec, as_args
@@ -99,6 +100,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     enable_passes: Sequence[str] = (),
     timeout: float = child.DEFAULT_TIMEOUT,
     memory_limit: int | None = None,
+    cache: bool | str | os.PathLike[str] = False,
     **callbacks: Callable[..., None],
 ) -> Options:
     """The options of a compilation.
@@ -119,6 +121,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     disable_passes: passes of ours to leave out, which is how to see what a fusion is worth or whether it is to blame.
     enable_passes: passes of ours that run only when asked for.
     timeout, memory_limit: seconds and bytes that one compiler process may take.
+    cache: True or a folder: compiled programs are kept there, and taken from there instead of being compiled again.
     """
     if weights not in _WEIGHTS:
         raise InputError(f"weights '{weights}' is unknown; choose from {', '.join(_WEIGHTS)}")
@@ -145,6 +148,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
         dump_dir=folder,
         disable_passes=(*disable_passes, *(name for name in OFFERED if name not in enable_passes)),
         limits=child.Limits(timeout, memory_limit),
+        cache=find_cache(cache),
         **callbacks,
     )
 

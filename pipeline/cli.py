@@ -26,6 +26,7 @@ _TARGET_OPTIONS = (
     click.option("--enable-pass", "enable_passes", multiple=True,
                  help="run this pass of ours, which runs only when asked for; repeatable"),
     click.option("--timeout", type=float, default=1800.0, show_default=True, help="seconds per compiler process"),
+    click.option("--cache", is_flag=True, help="take compiled programs from the cache, and put them there"),
     click.option("--memory-limit", type=int, help="bytes of data per compiler process; default all of the machine's"),
 )  # fmt: skip
 
@@ -129,6 +130,27 @@ def explain(model: str, **options: Any) -> None:
     from . import commands
 
     sys.exit(commands.explain_model(model, options))
+
+
+@cli.group("cache")
+def cache_group() -> None:
+    """Show or empty the cache of compiled programs, in PIPELINE_CACHE or the user's cache folder."""
+
+
+@cache_group.command("info")
+def cache_info() -> None:
+    """Show where the cache is and what it holds."""
+    from . import cache_command
+
+    cache_command.info()
+
+
+@cache_group.command("clear")
+def cache_clear() -> None:
+    """Remove every program in the cache."""
+    from . import cache_command
+
+    cache_command.clear()
 
 
 def main() -> None:

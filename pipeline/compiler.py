@@ -16,15 +16,18 @@ from typing import Any
 from pipeline.dialect_passes.custom_operators.errors import CustomOperatorError
 from pipeline.runtime import Artifact, examples, weights
 from pipeline.runtime.artifact import read_manifest
-from pipeline.runtime.manifest import WEIGHTS_SCOPE, Manifest, TensorSpec, WeightsInfo
+from pipeline.runtime.manifest import WEIGHTS_SCOPE, EntryPoint, Manifest, TensorSpec, WeightsInfo
 from pipeline.runtime.tensors import to_numpy
 
 from . import child, reproducer, shape_libraries
+from .cache import Cache
 from .custom_calls import CustomLowerings, lowering_notes
 from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
+from .just_in_time import counts
 from .probe import find_unsupported, has_unknown
 from .program import Program
+from .program_key import program_key
 from .refinement_errors import from_refinement
 from .stages import OFFERED, STAGE_NAMES, passes_between
 from .targets.resolve import describe, fit
@@ -58,6 +61,7 @@ class Options:
     decompositions: the user's. shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
     print_before: passes before which to print the IR. print_after: stages or passes after which to print it.
     dump_dir: folder for the IR after every pass. disable_passes: passes of ours to leave out.
+    cache: where to look for the compiled program, and to put it; what prints or dumps the IR is compiled always.
     """
 
     targets: tuple[Target, ...]
@@ -71,6 +75,7 @@ class Options:
     dump_dir: Path | None = None
     disable_passes: tuple[str, ...] = OFFERED
     limits: child.Limits = field(default_factory=child.Limits)
+    cache: Cache | None = None
     on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
     on_print: Callable[[str, str], None] = lambda name, text: None
 
@@ -88,7 +93,11 @@ def compile_program(program: Program, options: Options) -> Artifact:
     """
     build = _Build(program, options)
     with build.failing_leaves_reproducer():
-        build.run_until("iree")
+        build.run_until("torch")
+        cached = build.from_cache()
+        if cached is not None:
+            return cached
+        build.run_on_until("iree")
         return build.finish()
 
 
@@ -117,6 +126,8 @@ class _Build:
         self._folder = Path(self._owner.name)
         self._ladder = combined_ladder(options.targets)
         self._command: list[str] = []
+        self._module: Any = None
+        self._key: str | None = None
 
     @property
     def _lowering_limits(self) -> child.Limits:
@@ -141,13 +152,16 @@ class _Build:
     def run_until(self, last: str) -> None:
         """Runs the stages up to `last` (at most "iree")."""
         with self._timed("torch"):
-            module = import_program(self._program)
+            self._module = import_program(self._program)
             with (self._folder / "torch.mlirbc").open("wb") as file:
-                module.operation.write_bytecode(file)
+                self._module.operation.write_bytecode(file)
         self._print_stage("torch")
-        if last == "torch":
-            return
-        if has_unknown(module):
+        if last != "torch":
+            self.run_on_until(last)
+
+    def run_on_until(self, last: str) -> None:
+        """Runs the stages behind "torch", which has run, up to `last`."""
+        if has_unknown(self._module):
             self._raise_unsupported()
         shape_libraries.write(self._folder, self._options.shape_libraries)
         libraries = shape_libraries.written(self._folder)
@@ -155,6 +169,23 @@ class _Build:
         if last == "iree":
             self._make_iree_module(self._ladder[0])
             self._print_stage("iree")
+
+    def from_cache(self) -> Artifact | None:
+        """The artifact with a compiled program from the cache; None where there is none."""
+        options = self._options
+        looks = options.print_before or options.print_after or options.dump_dir
+        # Definitions are made of kernels' sources and what compiles them.
+        if options.cache is None or looks or self._program.definitions:
+            return None
+        self._key = program_key(
+            self._module, self._program, options, self._storage(), self._entries(), _versions()
+        )
+        manifest = options.cache.fetch(self._key, self._folder / "module.vmfb")
+        counts.count("cache_misses" if manifest is None else "cache_hits")
+        if manifest is None:
+            return None
+        archive = self._write_archive() if manifest.weights.storage == "external" else None
+        return Artifact(self._folder / "module.vmfb", archive, manifest, self._owner)
 
     def _lower(self, stages: list[tuple[str, str]]) -> None:
         job = {
@@ -254,10 +285,6 @@ class _Build:
             | {"rung": step.name, "options": list(step.options)}
             for target in step.targets
         ]
-        entries = {
-            name: replace(entry.signature, example=_example(self._program.examples[name]))
-            for name, entry in self._program.entries.items()
-        }
         notes = [
             *self._program.notes,
             *lowering_notes(self._program.choices),
@@ -269,10 +296,16 @@ class _Build:
             dimensions=self._program.dimensions,
             weights=WeightsInfo(self._storage(), self._weights_table()),
             state=_specs(self._program.state),
-            entry_points=entries,
+            entry_points=self._entries(),
             notes=tuple(notes),
             training=self._program.training,
         )
+
+    def _entries(self) -> dict[str, EntryPoint]:
+        return {
+            name: replace(entry.signature, example=_example(self._program.examples[name]))
+            for name, entry in self._program.entries.items()
+        }
 
     def _with_kernels(self, target: Target) -> Target:
         """The target with what the kernels in this artifact ask of its device beside."""
@@ -299,17 +332,23 @@ class _Build:
     def finish(self) -> Artifact:
         """The last stage: writes the weights and runs iree-compile up the ladder."""
         storage = self._storage()
-        archive = self._folder / "module.irpa"
-        if storage in ("inline", "external"):
-            table = self._weights_table()
-            weights.write(archive, {name: t for name, t in self._tensors().items() if name in table})
+        archive = self._write_archive()
         self._options.on_stage("vmfb", None)
         start = time.perf_counter()
         self._climb(archive if storage == "inline" else None)
         self._options.on_stage("vmfb", time.perf_counter() - start)
         vmfb = self._folder / "module.vmfb"
-        manifest = read_manifest(vmfb)
-        return Artifact(vmfb, archive if storage == "external" else None, manifest, self._owner)
+        if self._key is not None and self._options.cache is not None:
+            self._options.cache.store(self._key, vmfb)
+        return Artifact(vmfb, archive if storage == "external" else None, read_manifest(vmfb), self._owner)
+
+    def _write_archive(self) -> Path:
+        """The weights file, where the program reads one at compile time or at load."""
+        archive = self._folder / "module.irpa"
+        if self._storage() in ("inline", "external"):
+            table = self._weights_table()
+            weights.write(archive, {name: t for name, t in self._tensors().items() if name in table})
+        return archive
 
     def _climb(self, inline: Path | None) -> None:
         """Tries the steps in order; the first that compiles is the artifact's."""

@@ -44,5 +44,5 @@ def read_settings(options: Mapping[str, Any] | None, mode: str | None) -> Settin
             ["fallback", "device", *(name for name in known if name not in ("weights", "callbacks"))]
         )
         raise InputError(f"unknown options for the backend 'pipeline': {', '.join(unknown)}; known: {names}")
-    compiler = compile_options(given.pop("target", "cpu"), **given)
+    compiler = compile_options(given.pop("target", "cpu"), **{"cache": True, **given})
     return Settings(replace(compiler, weights="bound"), fallback, device)

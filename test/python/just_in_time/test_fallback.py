@@ -1,7 +1,6 @@
 """What cannot be compiled runs in eager: counted, in eager's order, with everything around it compiled."""
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,6 @@ def _(x: torch.Tensor) -> torch.Tensor:
 torch.library.register_autograd(
     "test_fallback::host_double", lambda _context, gradient: host_double(gradient)
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """No compiled code and no counts of another test, the same numbers each time."""
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    pipeline.counters(reset=True)
-    yield
-    torch._dynamo.reset()
 
 
 class Mixed(nn.Module):

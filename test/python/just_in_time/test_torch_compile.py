@@ -1,7 +1,8 @@
 """The torch.compile backend against eager: training, inference with bound weights, dynamic sizes, memory."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,16 +11,6 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 import pipeline
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """No compiled code and no counts of another test, the same numbers each time."""
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    pipeline.counters(reset=True)
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(function: Any, **settings: Any) -> Callable[..., Any]:
@@ -278,3 +269,22 @@ def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message) as raised:
         call(torch.ones(2))
     assert isinstance(raised.value.__cause__ or raised.value, Exception)
+
+
+def test_another_process_takes_programs_from_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PIPELINE_CACHE", str(tmp_path))
+    torch.manual_seed(0)
+    x, results = torch.randn(2, 8), []
+    for _ in range(2):
+        torch._dynamo.reset()
+        model = Tower()
+        y = compiled(model)(x)
+        y.sum().backward()
+        torch.testing.assert_close(y, model(x))
+        results.append(y)
+    # Weights are no part of a program.
+    assert not torch.equal(*results)
+    assert pipeline.counters().cache_misses == 2
+    assert pipeline.counters().cache_hits == 2

@@ -1,0 +1,212 @@
+"""Compiled programs on disk, so that another process need not compile them again.
+
+An entry is a `.vmfb` under the digest of all that went into it: the program in the Torch dialect, its signature, the
+options, the weights that are inside, versions, the CPU. Nothing in it is executed but by IREE, which maps it like any
+artifact, behind the same checks of its length and checksums.
+
+Several processes may use one folder. An entry appears whole or not at all, under a name that no other program has, and
+is never changed. What a killed writer left has a name that no reader looks for. A folder that cannot be written (full,
+read-only) costs a line in the log and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+from .runtime import ArtifactError, cpu_features
+from .runtime.artifact import read_manifest
+from .runtime.manifest import Manifest
+
+FOLDER_VARIABLE = "PIPELINE_CACHE"
+"""A folder, or "off"."""
+
+SIZE_VARIABLE = "PIPELINE_CACHE_SIZE"
+"""Bytes, or a number with K, M or G."""
+
+DEFAULT_BYTES = 4 << 30
+
+_SUFFIX = ".vmfb"
+_UNFINISHED = ".writing-"
+_ABANDONED_SECONDS = 3600.0
+
+_log = logging.getLogger("pipeline")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a cache holds. limit: bytes it may hold."""
+
+    folder: Path
+    entries: int
+    nbytes: int
+    limit: int
+
+
+class Cache:
+    """The compiled programs in one folder. limit: bytes, beyond which the least recently used go."""
+
+    def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
+        self.folder = folder
+        self.limit = limit
+
+    def fetch(self, key: str, target: Path) -> Manifest | None:
+        """Puts the entry at `target` and returns its manifest; None, and nothing there, without a whole entry."""
+        entry = self._entry(key)
+        try:
+            _link_or_copy(entry, target)
+        except OSError:
+            return None
+        try:
+            manifest = read_manifest(target)
+        except ArtifactError as error:
+            _log.warning("the cache holds a damaged program, which is compiled again: %s", error)
+            target.unlink()
+            with contextlib.suppress(OSError):
+                entry.unlink()
+            return None
+        # Its time is when it was last of use.
+        with contextlib.suppress(OSError):
+            os.utime(entry)
+        return manifest
+
+    def store(self, key: str, source: Path) -> None:
+        """Adds a copy of `source`, and removes what is too much. Failing is no error."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_whole(source, self._entry(key))
+            self._shrink()
+        except OSError as error:
+            _log.warning("the compiled program is not cached in %s: %s", self.folder, error.strerror or error)
+
+    def usage(self) -> Usage:
+        """What is in the folder."""
+        sizes = [status.st_size for _, status in self._entries()]
+        return Usage(self.folder, len(sizes), sum(sizes), self.limit)
+
+    def clear(self) -> Usage:
+        """Removes every entry; what was there. Raises OSError where the folder cannot be written."""
+        before = self.usage()
+        for path, _ in [*self._entries(), *self._unfinished()]:
+            path.unlink(missing_ok=True)
+        return before
+
+    def _entry(self, key: str) -> Path:
+        return self.folder / f"{key}{_SUFFIX}"
+
+    def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
+        yield from _files(self.folder.glob(f"*{_SUFFIX}"))
+
+    def _unfinished(self) -> Iterator[tuple[Path, os.stat_result]]:
+        yield from _files(self.folder.glob(f"{_UNFINISHED}*"))
+
+    def _shrink(self) -> None:
+        """Least recently used first, until it is small enough; and what writers left that are long gone."""
+        for path, status in self._unfinished():
+            if time.time() - status.st_mtime > _ABANDONED_SECONDS:
+                path.unlink(missing_ok=True)
+        entries = sorted(self._entries(), key=lambda item: item[1].st_mtime)
+        excess = sum(status.st_size for _, status in entries) - self.limit
+        for path, status in entries:
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= status.st_size
+
+
+def default_cache() -> Cache | None:
+    """The cache that the environment names, by default in the user's cache folder; None where it is off.
+
+    Raises InputError for a size that is none.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named == "off":
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Cache(Path(named) if named else Path(home) / "pipeline", _limit())
+
+
+def find_cache(asked: bool | str | os.PathLike[str]) -> Cache | None:
+    """What ``cache=`` asks for: none, the default one, or a folder."""
+    if isinstance(asked, bool):
+        return default_cache() if asked else None
+    return Cache(Path(asked), _limit())
+
+
+def _limit() -> int:
+    text = os.environ.get(SIZE_VARIABLE)
+    if text is None:
+        return DEFAULT_BYTES
+    found = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if found is None:
+        raise InputError(f"{SIZE_VARIABLE}={text}: write bytes, or a number with K, M or G, such as 512M")
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
+
+
+def digest(parts: Mapping[str, Any], blobs: Iterable[Any]) -> str:
+    """The key of a program. parts: what JSON can say of it. blobs: buffers, such as the memory of its weights."""
+    total = hashlib.sha256(json.dumps({**parts, "machine": _machine()}, sort_keys=True).encode())
+    for blob in blobs:
+        total.update(hashlib.sha256(blob).digest())
+    return total.hexdigest()
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    """What compiles here and for what: our own sources by their times, and the CPU that "host" means."""
+    root = Path(__file__).parent
+    sources = [
+        (str(path.relative_to(root)), status.st_size, status.st_mtime_ns)
+        for path, status in _files(sorted(_sources(root)))
+    ]
+    return {
+        "sources": hashlib.sha256(json.dumps(sources).encode()).hexdigest(),
+        "cpu": [cpu_features.host_architecture(), sorted(cpu_features.host_flags() or ())],
+    }
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    """Our Python files and kernels; rooms are links, which rglob does not follow."""
+    for folder, folders, names in os.walk(root, followlinks=True):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (Path(folder) / name for name in names)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Those that are still there."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield path, path.stat()
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Entries are never changed, so that a link is as good as a copy, and outlives the entry's removal."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _write_whole(source: Path, target: Path) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=_UNFINISHED)
+    try:
+        with os.fdopen(handle, "wb") as file, source.open("rb") as data:
+            shutil.copyfileobj(data, file)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
