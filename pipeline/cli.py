@@ -54,6 +54,7 @@ def cli() -> None:
 )
 @click.option("--emit", type=click.Choice(["torch", "refined", "linalg", "iree", "vmfb"]), default="vmfb",
               show_default=True, help="stop after this stage")  # fmt: skip
+@click.option("--train", is_flag=True, help="compile a training step, with the file's loss_fn and optimizer")
 @click.option("--locations", is_flag=True, help="with --emit: print source locations")
 @click.option("--print-before", multiple=True, help="print the IR before this pass; repeatable")
 @click.option("--print-after", multiple=True, help="print the IR after this stage or pass; repeatable")
@@ -66,12 +67,46 @@ def compile_command(
     output: Path | None,
     emit: str,
     locations: bool,
+    train: bool,
     **options: Any,
 ) -> None:
     """Compile MODEL into an artifact."""
     from . import commands
 
-    commands.compile_model(model, output, emit, locations, options)
+    commands.compile_model(model, output, emit, locations, train, options)
+
+
+@cli.command("train")
+@click.argument("artifact", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=".npz with an array per argument of the step: all samples one after the other, or batches",
+)
+@click.option("--steps", type=click.IntRange(min=1), required=True, help="how many to do")
+@click.option("--shuffle", is_flag=True, help="samples in another order each time through the data")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="of dropout and of --shuffle; with each step's number, so that a resumed run goes on as it would",
+)
+@click.option("--learning-rate", type=float, help="for all parameter groups, instead of those of the state")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help=".irpa to go on from if it exists, and to leave the state in",
+)
+@click.option("--every", type=click.IntRange(min=1), help="write the checkpoint after this many steps too")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="the trained artifact, a .vmfb")
+@click.option("--device", help="cpu, vulkan, cuda or an IREE URI; default the artifact's first target")  # fmt: skip
+def train_command(artifact: Path, **options: Any) -> None:
+    """Train ARTIFACT, made by compile --train, on --data. Needs only the runtime."""
+    from . import train_command as command
+
+    command.train(artifact, **options)
 
 
 @cli.command()

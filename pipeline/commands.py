@@ -17,16 +17,17 @@ from .compiler import Options
 from .display import StageDisplay, human_bytes
 from .errors import EXIT_MISMATCH, EXIT_UNSUPPORTED, InputError
 from .explanation import Explanation, explain_program
-from .model_file import LoadedModel, load_model
+from .model_file import LoadedModel, LoadedTraining, load_model, load_training
 from .program import Program
 from .runtime import Executable
 from .runtime.artifact import weights_path
+from .training.compiling import capture_training, for_training
 from .verify import Comparison
 from .verify import verify as compare
 
 
 def compile_model(
-    model: str, output: Path | None, emit: str, locations: bool, options: dict[str, Any]
+    model: str, output: Path | None, emit: str, locations: bool, train: bool, options: dict[str, Any]
 ) -> None:
     """``pipeline compile``."""
     target = output or Path(f"{_stem(model)}.vmfb")
@@ -34,7 +35,7 @@ def compile_model(
         raise InputError(f"-o {target}: an artifact's name must end in .vmfb")
     if not target.resolve().parent.is_dir():
         raise InputError(f"-o {target}: the folder {target.parent} does not exist")
-    loaded = load_model(model)
+    loaded = load_training(model) if train else load_model(model)
     settings = _options(options, loaded)
     with StageDisplay() as display:
         settings = display.attach(settings)
@@ -53,10 +54,11 @@ def _stem(model: str) -> str:
     return Path(model.rpartition(":")[0] if ".py:" in model else model).stem
 
 
-def _options(options: dict[str, Any], loaded: LoadedModel) -> Options:
+def _options(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> Options:
     values = {**options, **loaded.options}
     values["lowerings"] = dict(_lowering(text) for text in values["lowerings"])
-    return compile_options(values.pop("target"), **values)
+    settings = compile_options(values.pop("target"), **values)
+    return for_training(settings) if isinstance(loaded, LoadedTraining) else settings
 
 
 def _lowering(text: str) -> tuple[str, str]:
@@ -68,8 +70,12 @@ def _lowering(text: str) -> tuple[str, str]:
     return operator, title
 
 
-def _capture(loaded: LoadedModel, settings: Options, display: StageDisplay) -> Program:
+def _capture(loaded: LoadedModel | LoadedTraining, settings: Options, display: StageDisplay) -> Program:
     with display.timed("capture"):
+        if isinstance(loaded, LoadedTraining):
+            return capture_training(
+                loaded.model, loaded.loss_fn, loaded.optimizer, loaded.args, settings, **loaded.how
+            )
         return capture_checked(loaded.model, loaded.entries, settings)
 
 

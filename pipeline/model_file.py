@@ -10,6 +10,12 @@ A Python file holds, at module level,
     entry_points     or get_entry_points()     (optional) instead of the two above: see `pipeline.compile`
 
 ``model.py:NAME`` takes NAME (a module, or a function that returns one) instead of ``model``.
+
+For training (``pipeline compile --train``) `example_inputs` is a batch, a tuple, and the file holds beside it
+
+    loss_fn                                    as for `pipeline.compile_training`
+    optimizer        or get_optimizer(model)   of torch.optim, over the model's parameters
+    clip_norm, forward_args  (optional)            as for `pipeline.compile_training`
 """
 
 from __future__ import annotations
@@ -29,10 +35,11 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from .entry_points import EntrySpec, further_inputs, split_inputs
+from .entry_points import EntrySpec, as_args, further_inputs, split_inputs
 from .errors import InputError
 
 _OPTIONS = ("decompositions", "keep")
+_TRAINING_OPTIONS = ("clip_norm", "forward_args")
 
 
 @dataclass(frozen=True)
@@ -44,19 +51,69 @@ class LoadedModel:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class LoadedTraining:
+    """What `pipeline.compile_training` takes. args: an example batch. how: its own options. options: `compile`'s."""
+
+    model: torch.nn.Module
+    loss_fn: Any
+    optimizer: Any
+    args: tuple[Any, ...]
+    how: dict[str, Any]
+    options: dict[str, Any]
+
+
 def load_model(text: str) -> LoadedModel:
     """Reads ``MODEL`` as above. Raises InputError for each way to get it wrong."""
-    path, attribute = _split(text)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; MODEL is model.py, model.py:NAME or a .pt2 file")
+    path, attribute = _existing(text)
     if path.suffix == ".pt2":
         return _load_exported(path)
-    if path.suffix != ".py":
-        raise InputError(f"{path}: MODEL is model.py, model.py:NAME or a .pt2 file")
     module = _run_file(path)
     model = _model(module, path, attribute)
     options = {name: getattr(module, name) for name in _OPTIONS if hasattr(module, name)}
     return LoadedModel(model, _entries(module, path), options)
+
+
+def load_training(text: str) -> LoadedTraining:
+    """Reads ``MODEL`` for training. Raises InputError for each way to get it wrong."""
+    path, attribute = _existing(text)
+    if path.suffix == ".pt2":
+        raise InputError(f"{path}: training needs the Python file of the model, its loss and its optimizer")
+    module = _run_file(path)
+    model = _model(module, path, attribute)
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"{path}: training needs a torch.nn.Module, got {type(model).__name__}")
+    given = {name: getattr(module, name) for name in _TRAINING_OPTIONS if hasattr(module, name)}
+    options = {name: getattr(module, name) for name in _OPTIONS if hasattr(module, name)}
+    args = as_args(_needed(module, path, "example_inputs"), f"{path}: example_inputs")
+    loss_fn = _needed(module, path, "loss_fn")
+    return LoadedTraining(model, loss_fn, _optimizer(module, path, model), args, given, options)
+
+
+def _existing(text: str) -> tuple[Path, str | None]:
+    path, attribute = _split(text)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; MODEL is model.py, model.py:NAME or a .pt2 file")
+    if path.suffix not in (".py", ".pt2"):
+        raise InputError(f"{path}: MODEL is model.py, model.py:NAME or a .pt2 file")
+    return path, attribute
+
+
+def _needed(module: ModuleType, path: Path, name: str) -> Any:
+    found = _value(module, path, name)
+    if found is None:
+        raise InputError(f"{path} has no '{name}' at module level, which training needs")
+    return found
+
+
+def _optimizer(module: ModuleType, path: Path, model: torch.nn.Module) -> Any:
+    if hasattr(module, "optimizer"):
+        return module.optimizer
+    if not hasattr(module, "get_optimizer"):
+        raise InputError(
+            f"{path} has no 'optimizer' or 'get_optimizer(model)' at module level, which training needs"
+        )
+    return _call(lambda: module.get_optimizer(model), path, "get_optimizer")
 
 
 def _split(text: str) -> tuple[Path, str | None]:

@@ -62,7 +62,7 @@ def compile_training(
     The model's train or eval mode is respected in all but `forward`. Compiling is a snapshot: the step has its own
     copy of all tensors. Raises InputError, UnsupportedError and InternalError, as `pipeline.compile` does.
     """
-    settings = training_options(target, **options)
+    settings = for_training(compile_options(target, **options))
     program = capture_training(
         model,
         loss_fn,
@@ -76,9 +76,8 @@ def compile_training(
     return TrainingStep(compiler.compile_program(program, settings), device=device)
 
 
-def training_options(target: str | Sequence[str], **options: Any) -> Options:
-    """`compile_options` for a training artifact. Raises InputError for weights inside the .vmfb."""
-    settings = compile_options(target, **options)
+def for_training(settings: Options) -> Options:
+    """The options of a training artifact. Raises InputError for weights inside the .vmfb."""
     if settings.weights == "inline":
         raise InputError(
             "weights='inline': a training step keeps them in a .irpa, which `save` writes with their current values"
