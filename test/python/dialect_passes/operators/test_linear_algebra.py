@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import pipeline
 from pipeline.dialect_passes.loops.emitter import Emitter
@@ -65,6 +66,32 @@ def test_linear_algebra() -> None:
         arguments = _arguments(count)
         # Eager computes in float32, ours in float64: conditions of random matrices multiply eager's own rounding.
         torch.testing.assert_close(compiled(*arguments), Many()(*arguments), rtol=1e-4, atol=1e-4)
+
+
+def _gradients(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    sources = a.detach().requires_grad_(), b.detach().requires_grad_()
+    x, y = sources
+    results = (
+        linalg.solve(x, y),
+        linalg.solve(x, y.mT, left=False),
+        linalg.tensorsolve(x[0].reshape(2, 2, 4), y[0, :, 0].reshape(2, 2)),
+        linalg.det(x),
+        linalg.slogdet(x.mT).logabsdet,
+    )
+    return tuple(
+        g
+        for result in results
+        for g in torch.autograd.grad(result.sin().sum(), sources, allow_unused=True)
+        if g is not None
+    )
+
+
+def test_gradients_use_the_factors_that_torch_expects() -> None:
+    """Traced below autograd, where a formula takes the factors of the matrix or of the transposed one."""
+    a, b = _arguments(2)[:2]
+    graph = make_fx(_gradients, tracing_mode="fake")(a, b)
+    for ours, eager in zip(pipeline.compile(graph, args=(a, b))(a, b), _gradients(a, b), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("number", [float, complex])

@@ -22,6 +22,26 @@ class Writes(torch.nn.Module):
             x.put(places, x, accumulate=True),
             x.take(places),
             x.diagonal_scatter(x[:2, 0]),
+            x[:, rows.int()],
+            torch.ops.aten.index_put(x, [None, rows.int()], values[:2], True),
+            torch.ops.aten.unfold_backward(x[:, :1, None] * rows.reshape(1, 1, 2), [3, 2], 1, 2, 1),
+        )
+
+
+class Copies(torch.nn.Module):
+    """Copies of views are refused nowhere: torch's functionalization and its users call them."""
+
+    def forward(self, x):
+        return (
+            torch.permute_copy(x, (1, 0)),
+            torch.view_copy(x, (-1,)),
+            torch.view_copy(x, torch.int32),
+            torch.select_copy(x, 1, 0),
+            torch.slice_copy(x, 0, 1),
+            torch.narrow_copy(x, 0, 1, 2),
+            torch.view_as_real_copy(torch.view_as_complex_copy(x)),
+            *torch.split_copy(x, 2),
+            *torch.unbind_copy(x, 1),
         )
 
 
@@ -56,6 +76,10 @@ def _arguments():
 def test_writes():
     arguments = _arguments()
     _compare(Writes(), arguments)
+
+
+def test_copies_of_views():
+    _compare(Copies(), _arguments()[:1])
 
 
 def test_places_out_of_range_stay_inside_of_memory():
