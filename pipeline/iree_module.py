@@ -26,6 +26,7 @@ from iree.compiler import ir
 
 from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCOPE
 
+from .bound_reads import bound_reads
 from .bound_writes import bound_writes
 from .bounded_sizes import bound_sizes
 from .function_definitions import define_functions, is_entry_point
@@ -47,6 +48,7 @@ def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mappi
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
+        bound_reads(module)
         bound_writes(module)
         separate_fills(module)
         order_updates(module)
