@@ -13,13 +13,16 @@ from typing import Any
 import torch
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from pipeline.dialect_passes.operators.registry import make_traceable
+from pipeline.errors import ON_PURPOSE
 
 from . import counts
-from .fallback import compile_or_fall_back
+from .autograd_functions import refuse_ignored_backward
+from .fallback import compile_or_fall_back, run_whole_in_eager
 from .settings import read_settings
 
 
@@ -37,6 +40,7 @@ def pipeline(
     mode: PyTorch's names are taken; they change nothing.
     """
     settings = read_settings(options, mode)
+    refuse_ignored_backward(module)
     make_traceable()
 
     def training(graph: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -53,8 +57,15 @@ def pipeline(
         inference_compiler=inference,
         partition_fn=min_cut_rematerialization_partition,
     )
-    with _without_onednn():
-        return compiler(module, example_inputs)
+    try:
+        with _without_onednn():
+            return compiler(module, example_inputs)
+    except (*ON_PURPOSE, TorchDynamoException):
+        raise
+    except Exception as error:
+        if settings.fallback == "error":
+            raise
+        return run_whole_in_eager(module, "AOTAutograd cannot trace it", error)
 
 
 @contextlib.contextmanager

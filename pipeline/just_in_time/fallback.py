@@ -47,19 +47,20 @@ def compile_or_fall_back(
         crashed = isinstance(error, InternalError) and error.reproducer is not None
         found = {} if crashed else blame(module, settings)
         if not found:
-            return _whole_in_eager(module, error)
+            return run_whole_in_eager(module, "compiling it failed", error)
     _note(found)
     return _in_parts(module, settings, weights, found)
 
 
-def _whole_in_eager(module: GraphModule, error: Exception) -> Callable[..., Any]:
+def run_whole_in_eager(module: GraphModule, what: str, error: Exception) -> Callable[..., Any]:
+    """The graph itself, with a warning that says `what` and names a reproducer."""
     message = str(error)
     if getattr(error, "reproducer", None) is None:
         folder = reproducer.keep_traceback("".join([*traceback.format_exception(error), module.code]))
         message += f"\nreproducer: {folder}"
     operators = sum(map(does_work, module.graph.nodes))
     warnings.warn(
-        f"a graph of {operators} operators runs in eager PyTorch, since compiling it failed: {message}",
+        f"a graph of {operators} operators runs in eager PyTorch, since {what}: {message}",
         RuntimeWarning,
         stacklevel=2,
     )
