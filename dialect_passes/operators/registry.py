@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .once_rounded import as_eager_rounds
+from .recurrent import repair_dropout
 
 _FAMILIES = (
     "activations",
@@ -111,11 +112,12 @@ def traced_by_decomposition(name: str) -> Callable[[Callable[..., Any]], Callabl
 
 
 def make_traceable() -> None:
-    """Tells torch.export the results of `traced_by_decomposition`. Imports torch."""
+    """Tells torch.export the results of `traced_by_decomposition`, and where torch's own are wrong. Imports torch."""
     from torch._C import DispatchKey
     from torch._subclasses.fake_impls import op_implementations_dict
 
     load_families()
+    repair_dropout()
     for name, function in _TRACED.items():
         overload, key = _overload(name), DispatchKey.CompositeImplicitAutograd
         if overload.has_kernel_for_dispatch_key(key):

@@ -9,6 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import pipeline
+from pipeline.capture import exported
+from pipeline.dialect_passes.operators import decomposition_table
+from pipeline.entry_points import EntrySpec
 from pipeline.runtime import draws
 from pipeline.runtime.manifest import Draw, TensorSpec
 
@@ -109,3 +112,15 @@ def test_uniform_draws_of_a_narrow_type_never_reach_the_upper_end(monkeypatch: p
     draw = Draw("uniform_", (0.0, 1.0), TensorSpec("bfloat16", (100_000,)), (0,))
     (values,) = draws.make((draw,), {})
     assert values.astype(np.float32).max() < 1.0
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_dropout_between_recurrent_layers(layer: type[nn.RNNBase]) -> None:
+    """Torch's own decomposition leaves it out."""
+    model = layer(3, 4, num_layers=3, dropout=0.4, bidirectional=True, batch_first=True)
+    x = torch.randn(2, 5, 3)
+    program = exported(model, "main", EntrySpec((x,))).run_decompositions(decomposition_table())
+    torch.manual_seed(5)
+    found = program.module()(x)
+    torch.manual_seed(5)
+    torch.testing.assert_close(found, model(x))
