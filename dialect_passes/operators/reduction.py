@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import wrap_dims
@@ -30,7 +30,48 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tupl
     return x.amin(dims, keepdim), x.amax(dims, keepdim)
 
 
-# torch-mlir crashes on any.dims.
+@decomposes("aten.any.dim")
+def any_dim(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """As for amax: a number is reduced to its own truth."""
+    return NotImplemented if x.dim() else _truth(x)
+
+
+@decomposes("aten.all.dim")
+def all_dim(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """As for amax: a number is reduced to its own truth."""
+    return NotImplemented if x.dim() else _truth(x)
+
+
+@decomposes("aten.any.dims")
+def any_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
+    """One dimension after the other; torch-mlir crashes on several. No dimensions leave each element's truth."""
+    import torch
+
+    return _truth_over(torch.ops.aten.any.dim, x, dim, keepdim)
+
+
+@decomposes("aten.all.dims")
+def all_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
+    """One dimension after the other. No dimensions leave each element's truth."""
+    import torch
+
+    return _truth_over(torch.ops.aten.all.dim, x, dim, keepdim)
+
+
+def _truth_over(reduce: Any, x: Tensor, dim: list[int] | None, keepdim: bool) -> Tensor:
+    dims = range(x.dim()) if dim is None else (d % max(x.dim(), 1) for d in dim)
+    result = x
+    for d in sorted(dims, reverse=True) if x.dim() else ():
+        result = reduce(result, d, keepdim)
+    return _truth(x) if result is x else result
+
+
+def _truth(x: Tensor) -> Tensor:
+    import torch
+
+    return (x != 0).to(torch.uint8 if x.dtype == torch.uint8 else torch.bool)
+
+
 @shape_function("aten.any.dims", "aten.all.dims")
 def truth_dims_shape(x: list[int], dim: list[int] | None, keepdim: bool) -> list[int]:
     """Over `dim`: None means all, and an empty list none."""
