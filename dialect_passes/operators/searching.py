@@ -222,3 +222,17 @@ def histogramdd_from_edges(
     columns = [points[:, i] for i in range(len(bins))]
     counts = _binned(columns, bins, None if weight is None else weight.reshape(-1), x.dtype)
     return _density(counts, bins) if density else counts
+
+
+@decomposes("aten.bincount.default")
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Weights are added up where torch-mlir would count. Without elements eager counts, whatever the weights are."""
+    import torch
+
+    if weights is None:
+        return NotImplemented
+    counts = torch.ops.aten.bincount.default(x, None, minlength)
+    if x.numel() == 0:
+        return counts
+    dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
+    return torch.zeros_like(counts, dtype=dtype).index_add(0, x.to(torch.int64), weights.to(dtype))
