@@ -37,16 +37,16 @@ def is_returned_unchanged(block: ir.Block, argument: int, but: int) -> bool:
     """
     returned = list(block.operations)[-1].operation.operands
     others = [value for i, value in enumerate(returned) if i != but]
-    return any(_may_be_part_of(block.arguments[argument], value, returned[but]) for value in others)
+    return _may_be_part_of(block.arguments[argument], others, returned[but])
 
 
-def _may_be_part_of(source: Any, value: Any, past: Any = None) -> bool:
-    """Whether `value` may hold elements of `source` that no operation in between computed anew.
+def _may_be_part_of(source: Any, values: list[Any], past: Any = None) -> bool:
+    """Whether one of `values` may hold elements of `source` that no operation in between computed anew.
 
     past: a value that is not looked behind.
     """
     seen: set[Any] = {past}
-    pending = [value]
+    pending = list(values)
     while pending:
         current = pending.pop()
         if current == source:
@@ -71,9 +71,7 @@ def _handed_through(op: ir.Operation) -> Iterator[Any]:
         block = function.regions[0].blocks[0]
         returned = list(block.operations)[-1].operation.operands
         pairs = zip(block.arguments, op.operands, strict=True)
-        yield from (
-            given for taken, given in pairs if any(_may_be_part_of(taken, value) for value in returned)
-        )
+        yield from (given for taken, given in pairs if _may_be_part_of(taken, list(returned)))
         return
     yield from op.operands
     yield from (value for inner in _nested(op) for value in inner.operands)

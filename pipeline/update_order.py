@@ -42,8 +42,7 @@ def reads_come_first(old: Any, new: Any) -> bool:
         written = _written_into(*readers[0])
         if written is not None:
             return reads_come_first(written, new)
-    way = _depended_on(new)
-    return all(_stays_in_place(op, number, new, way) for op, number in readers)
+    return _lead_to(readers, new)
 
 
 def _readers(value: Any) -> Iterator[tuple[ir.Operation, int]]:
@@ -95,21 +94,22 @@ def _converts(op: ir.Operation) -> bool:
     return all(inner.operation.name in _CONVERSIONS for inner in body) and _keeps_places(op, 0)
 
 
-def _stays_in_place(op: ir.Operation, number: int, new: Any, way: set[Any]) -> bool:
-    """Whether the new value depends on the op, element by element."""
-    if not _keeps_places(op, number):
-        return False
-    results = [result for result in op.results if result in way]
-    return bool(results) and all(_leads_to(result, new, way) for result in results)
-
-
-def _leads_to(value: Any, new: Any, way: set[Any]) -> bool:
-    if value == new:
-        return True
-    on_the_way = [
-        (op, number) for op, number in _readers(value) if any(result in way for result in op.results)
-    ]
-    return all(_stays_in_place(op, number, new, way) for op, number in on_the_way)
+def _lead_to(readers: list[tuple[ir.Operation, int]], new: Any) -> bool:
+    """Whether all that comes of these reads ends in the new value, element by element."""
+    pending = list(readers)
+    seen: set[Any] = {new}
+    while pending:
+        op, number = pending.pop()
+        if not _keeps_places(op, number):
+            return False
+        for result in op.results:
+            if result not in seen:
+                seen.add(result)
+                users = list(_readers(result))
+                if not users:
+                    return False
+                pending += users
+    return True
 
 
 def _keeps_places(op: ir.Operation, number: int) -> bool:
@@ -139,26 +139,3 @@ def dimensions(attribute: ir.Attribute) -> list[int | None]:
     """The loop behind each dimension of an operand of a linalg op; None for a window or a constant."""
     expressions = str(attribute).partition("-> (")[2].removesuffix(")>").split(", ")
     return [int(text[1:]) if re.fullmatch(r"d\d+", text) else None for text in expressions if text]
-
-
-def _depended_on(value: Any) -> set[Any]:
-    """All values that `value` is computed from, itself included."""
-    seen: set[Any] = set()
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if isinstance(current.owner, ir.Operation | ir.OpView):
-            op = current.owner.operation
-            pending += [*op.operands, *_captured(op)]
-    return seen
-
-
-def _captured(op: ir.Operation) -> Iterator[Any]:
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from inner.operation.operands
-                yield from _captured(inner.operation)

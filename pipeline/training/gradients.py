@@ -23,6 +23,7 @@ from torch._functorch._aot_autograd.descriptors import (
     TangentAOTInput,
 )
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch.export._trace import _compiling_state_context
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
@@ -98,7 +99,8 @@ def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
     what cannot be traced, such as a model that updates its inputs.
     """
     make_traceable()
-    with contextlib.ExitStack() as stack, warnings.catch_warnings():
+    # Models look whether they are compiled, and leave out checks of values then.
+    with contextlib.ExitStack() as stack, warnings.catch_warnings(), _compiling_state_context():
         warnings.simplefilter("ignore")
         try:
             joint = aot_export_joint_with_descriptors(stack, loss, batch, _record_nn_module_stack=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn, optim
+from torch._functorch.compile_utils import fx_graph_cse
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pipeline.errors import InputError, UnsupportedError
@@ -257,11 +258,14 @@ def trace_update(
     chosen = {name: parameters[name].detach() for name in state.trained}
     gradients = {name: torch.empty_like(tensor) for name, tensor in chosen.items()}
     rates = [torch.zeros((), dtype=torch.float64) for _ in state.groups]
-    step = _Step(state, clip_norm)
-    graph = make_fx(step, tracing_mode="fake")(
-        chosen, gradients, state.tensors, rates, torch.zeros((), dtype=torch.int64)
-    )
-    return Update(graph)
+    example = (chosen, gradients, state.tensors, rates, torch.zeros((), dtype=torch.int64))
+    # At first in place, as PyTorch's optimizers work.
+    graph = make_fx(_Step(state, clip_norm), tracing_mode="fake")(*example)
+    graph = make_fx(torch.func.functionalize(graph), tracing_mode="fake")(*example)
+    # Parameters of a group do the same with its learning rate and its count of steps.
+    once = fx_graph_cse(graph.graph)
+    once.set_codegen(graph.graph._codegen)
+    return Update(torch.fx.GraphModule(graph, once))
 
 
 class _Step:

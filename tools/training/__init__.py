@@ -1,0 +1,1 @@
+"""Training compared with eager: ``python -m pipeline.tools.training``."""
