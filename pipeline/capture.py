@@ -167,6 +167,7 @@ def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec
 def _capture_error(name: str, error: Exception) -> Exception:
     """A user's mistake (shapes, arguments) is an InputError; what export cannot trace is Unsupported."""
     from torch._dynamo.exc import UserError
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
     message = str(error).strip()
@@ -176,6 +177,16 @@ def _capture_error(name: str, error: Exception) -> Exception:
         return UnsupportedError(
             f"{name}: the model's control flow depends on a tensor's values{at}; "
             f"use torch.cond or torch.where, or keep that part outside. torch.export says:\n{message}"
+        )
+    if isinstance(error, DataDependentOutputException):
+        return UnsupportedError(
+            f"{name}: {error.func} cannot be compiled{at}: it returns a Python number that depends on a tensor's "
+            "values; compare with tensor operations (torch.isclose(...).all()), or keep that part outside"
+        )
+    if isinstance(error, DynamicOutputShapeException):
+        return UnsupportedError(
+            f"{name}: {error.func} cannot be compiled{at}: the sizes of its results depend on a tensor's values, in a "
+            "way that PyTorch cannot trace; keep that part outside"
         )
     if "is not a known type" in message:
         return InputError(

@@ -17,6 +17,7 @@ from pipeline.runtime import structure
 from pipeline.runtime.manifest import Parameter
 
 from .errors import UnsupportedError
+from .source_lines import user_line
 
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -25,6 +26,12 @@ def constant_node(value: Any, what: str) -> dict[str, Any]:
     """The structure node of a value that is not a tensor and so is compiled in."""
     if isinstance(value, (torch.dtype, torch.device)):
         value = str(value)
+    if isinstance(value, torch.fx.Node):
+        line = user_line(value)
+        at = f" (at {line})" if line else ""
+        raise UnsupportedError(
+            f"{what}: a Python number that depends on a tensor's values{at} cannot be a result; return the tensor"
+        )
     if not isinstance(value, _SCALARS):
         raise UnsupportedError(f"{what}: a {type(value).__name__} can be neither passed nor compiled in")
     return {"const": structure.encode_constant(value)}

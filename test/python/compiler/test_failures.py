@@ -193,6 +193,28 @@ def test_bad_models_and_arguments(model, arguments, message):
         pipeline.compile(model, **arguments)
 
 
+class NumbersFromValues(nn.Module):
+    """What a tensor's values decide, as Python has it."""
+
+    def __init__(self, what):
+        super().__init__()
+        self._what = what
+
+    def forward(self, x):
+        if self._what == "item":
+            return x.sum().item()  # line: item
+        return x if torch.equal(x, -x) else -x  # line: equal
+
+
+@pytest.mark.parametrize("what", ["item", "equal"])
+def test_numbers_from_values_name_the_line(what):
+    with pytest.raises(
+        pipeline.UnsupportedError, match="Python number that depends on a tensor's values"
+    ) as caught:
+        pipeline.compile(NumbersFromValues(what), args=(torch.ones(2),))
+    assert line_of(f"# line: {what}") in str(caught.value)
+
+
 class BranchesOnValues(nn.Module):
     def forward(self, x):
         if x.sum() > 0:  # line: branch
