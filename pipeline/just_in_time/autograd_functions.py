@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from types import CodeType
 
 import torch
 from torch._guards import TracingContext
@@ -54,6 +55,6 @@ def _functions(base: type) -> Iterator[type[torch.autograd.Function]]:
         yield from _functions(function)
 
 
-def _times(traced: Counter[object], method: object) -> int:
+def _times(traced: Counter[CodeType], method: object) -> int:
     code = getattr(method, "__code__", None)
     return 0 if code is None else traced[code]

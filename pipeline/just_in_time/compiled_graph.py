@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,9 +44,10 @@ def compile_graph(module: GraphModule, settings: Settings, weights: Sequence[int
 
     Raises UnsupportedError and InternalError as `pipeline.compile` does.
     """
+    border = Border(module)
     placeholders = list(module.graph.find_nodes(op="placeholder"))
-    fixed = [i for i in weights if placeholders[i].users and _is_fixed(placeholders[i].meta["val"])]
-    return _Bound(module, settings, fixed) if fixed else _ByReference(module, settings)
+    fixed = [i for i in weights if i in border.arguments and _is_fixed(placeholders[i].meta["val"])]
+    return _Bound(border, settings, fixed) if fixed and border.computes else _ByReference(border, settings)
 
 
 def _is_fixed(value: Any) -> bool:
@@ -65,11 +67,11 @@ def _unload() -> None:
 class _ByReference:
     """A compiled graph that takes all its arguments at each call."""
 
-    def __init__(self, module: GraphModule, settings: Settings) -> None:
-        self._border = Border(module)
+    def __init__(self, border: Border, settings: Settings) -> None:
+        self._border = border
         self._program: Callable[..., Any] | None = None
-        if self._border.computes:
-            artifact = _compile(self._border.module, settings, {})
+        if border.computes:
+            artifact = _compile(border.module, settings, {})
             self._program = Executable(artifact, device=settings.device).entry_point()
             _loaded.add(self)
 
@@ -85,27 +87,28 @@ class _ByReference:
 class _Bound:
     """A compiled graph whose weights are part of the loaded program."""
 
-    def __init__(self, module: GraphModule, settings: Settings, weights: Sequence[int]) -> None:
-        self._module = module
+    def __init__(self, border: Border, settings: Settings, weights: Sequence[int]) -> None:
         self._settings = settings
-        self._border = Border(module)
-        self._names = {i: f"weight {i}" for i in weights if i in self._border.arguments}
+        self._border = border
+        self._names = {i: f"weight {i}" for i in weights}
+        self._lock = threading.Lock()
         self._by_reference: Graph | None = None
         self._bindings = 0
         self._stamps: list[Any] = []
         self._program: Callable[..., Any] | None = None
-        names = {self._border.placeholder(i): name for i, name in self._names.items()}
-        self._artifact = _compile(self._border.module, settings, names) if self._border.computes else None
+        names = {border.placeholder(i): name for i, name in self._names.items()}
+        self._artifact = _compile(border.module, settings, names)
 
     def __call__(self, *args: Any) -> list[Any]:
-        if self._by_reference is None and not self._is_bound(args):
-            self._bind(args)
-        if self._by_reference is not None:
-            return self._by_reference(*args)
+        with self._lock:
+            if self._by_reference is None and not self._is_bound(args):
+                self._bind(args)
+            by_reference, program = self._by_reference, self._program
+        if by_reference is not None:
+            return by_reference(*args)
         given = zip(self._border.arguments, self._border.enter(args), strict=True)
-        program = self._program
-        values = () if program is None else program(*(x for i, x in given if i not in self._names))
-        return self._border.leave(values, args)
+        assert program is not None, "weights are bound before the first call"
+        return self._border.leave(program(*(x for i, x in given if i not in self._names)), args)
 
     def unload(self) -> None:
         """Frees the program and the weights; no call may follow."""
@@ -123,18 +126,17 @@ class _Bound:
         if self._bindings == _MOST_BINDINGS or any(map(_has_no_version, tensors)):
             # In a thread of its own: this one may be in inference mode, below autograd and so on.
             with ThreadPoolExecutor(1) as threads:
-                self._by_reference = threads.submit(_ByReference, self._module, self._settings).result()
+                self._by_reference = threads.submit(_ByReference, self._border, self._settings).result()
             self.unload()
             return
         self._bindings += 1
         self._stamps = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
-        if self._artifact is not None:
-            given = zip(self._border.arguments, self._border.enter(args), strict=True)
-            bound = {self._names[i]: tensor for i, tensor in given if i in self._names}
-            loaded = Executable(self._artifact, device=self._settings.device, bound=bound)
-            self._program = loaded.entry_point()
-            _loaded.add(self)
-            counts.count("bindings")
+        given = zip(self._border.arguments, self._border.enter(args), strict=True)
+        bound = {self._names[i]: tensor for i, tensor in given if i in self._names}
+        loaded = Executable(self._artifact, device=self._settings.device, bound=bound)
+        self._program = loaded.entry_point()
+        _loaded.add(self)
+        counts.count("bindings")
 
 
 def _has_no_version(tensor: torch.Tensor) -> bool:

@@ -62,7 +62,7 @@ def as_exported(module: GraphModule, weights: Mapping[str, str]) -> ExportedProg
         state_dict={weights[node.name]: _stand_in(node) for node in placeholders if node.name in weights},
         range_constraints=dict(_ranges(placeholders)),
         module_call_graph=[ModuleCallEntry("", signature)],
-        constants=constants,
+        constants={**constants},
         verifiers=[TrainingIRVerifier],
     )
     return program

@@ -110,6 +110,28 @@ def test_weights_are_bound_once_and_never_stale() -> None:
     assert pipeline.counters().bindings < 10
 
 
+@torch.no_grad()
+def test_results_made_of_weights_alone_are_the_callers() -> None:
+    class Weights(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own = nn.Parameter(torch.randn(8, 8))
+            self.handed_on = nn.Parameter(torch.randn(8))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x + self.own.sum(), self.own.clone(), self.own * 1, self.handed_on
+
+    model, x = Weights(), torch.randn(8)
+    call = compiled(model)
+    for _ in range(2):
+        results = call(x)
+        torch.testing.assert_close(results, model(x))
+        for result in results[:3]:
+            result.add_(1)
+    assert results[3] is model.handed_on
+    assert pipeline.counters().bindings == 1
+
+
 def test_weights_made_in_inference_mode_have_no_version_to_look_at() -> None:
     with torch.inference_mode():
         model, x = Tower(), torch.randn(3, 8)
