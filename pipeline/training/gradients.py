@@ -7,12 +7,15 @@ batch norm, leaves as results.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
+from torch._functorch._aot_autograd import graph_capture
 from torch._functorch._aot_autograd.descriptors import (
     BufferAOTInput,
     GradAOTOutput,
@@ -24,6 +27,7 @@ from torch._functorch._aot_autograd.descriptors import (
 )
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch.export._trace import _compiling_state_context
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
@@ -100,16 +104,40 @@ def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
     """
     make_traceable()
     # Models look whether they are compiled, and leave out checks of values then.
-    with contextlib.ExitStack() as stack, warnings.catch_warnings(), _compiling_state_context():
+    with (
+        contextlib.ExitStack() as stack,
+        warnings.catch_warnings(),
+        _compiling_state_context(),
+        _lines_kept(),
+    ):
         warnings.simplefilter("ignore")
         try:
-            joint = aot_export_joint_with_descriptors(stack, loss, batch, _record_nn_module_stack=True)
+            joint = aot_export_joint_with_descriptors(stack, loss, batch)
         except PipelineError:
             raise
         except Exception as error:
             raise _trace_error(error) from error
         module = joint.graph_module
+    _give_lines_to_backward(module)
     return _flat(module, _first_names(loss))
+
+
+def _lines_kept() -> contextlib.AbstractContextManager[Any]:
+    """AOTAutograd asks for no lines of Python when it traces; errors name the user's."""
+    return mock.patch.object(graph_capture, "make_fx", functools.partial(make_fx, record_stack_traces=True))
+
+
+def _give_lines_to_backward(module: torch.fx.GraphModule) -> None:
+    """A backward operator gets the line of the forward operator that it belongs to, by autograd's own numbers."""
+    lines: dict[int, str] = {}
+    for node in module.graph.nodes:
+        number = node.meta.get("seq_nr")
+        if number is None or node.op != "call_function":
+            continue
+        if node.stack_trace:
+            lines.setdefault(number, node.stack_trace)
+        elif number in lines:
+            node.stack_trace = lines[number]
 
 
 def _first_names(loss: BatchLoss) -> dict[str, str]:
