@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -104,9 +104,8 @@ def _lowering(name: str) -> str:
 def _problems(by_operator: dict[str, list[Record]]) -> str:
     lines = ["## What is not right\n"]
     for name in counted():
-        for record in by_operator.get(name, ()):
-            if record.status != judge.RIGHT:
-                lines.append(_problem(record))
+        wrong = [_problem(record) for record in by_operator.get(name, ()) if record.status != judge.RIGHT]
+        lines += [f"- {text}{_times(count)}" for text, count in Counter(wrong).items()]
     lines += ["\n## Wider tolerances\n"]
     lines += [f"- `{name}`: {item.reason}" for name, item in sorted(TOLERANCES.items())]
     return "\n".join(lines) + "\n"
@@ -114,8 +113,19 @@ def _problems(by_operator: dict[str, list[Record]]) -> str:
 
 def _problem(record: Record) -> str:
     case = record.case
-    last = record.message.splitlines()[-1].strip() if record.message else ""
-    return f"- `{case.operator}` {case.kind} {case.dtype} on {case.target}: {record.status}: {last[:200]}"
+    what = f"`{case.operator}` {case.kind} {case.dtype} on {case.target}: {record.status}"
+    return f"{what}: {_reason(record.message)[:250]}" if record.message else what
+
+
+def _reason(message: str) -> str:
+    """The line that says why: the second where the first only introduces a list."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    reason = lines[1] if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+    return reason.removeprefix("main: ").split(" (at ")[0]
+
+
+def _times(count: int) -> str:
+    return "" if count == 1 else f" ({count} samples)"
 
 
 def _left_out() -> str:
