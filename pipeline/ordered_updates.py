@@ -105,7 +105,7 @@ def _readers(value: ir.Value) -> Iterator[ir.Operation]:
         user = use.owner.operation
         if user.name in _VIEWS:
             yield from _readers(user.results[0])
-        else:
+        elif user.name != "tensor.dim":
             yield user
 
 
