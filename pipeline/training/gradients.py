@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._export.utils import _compiling_state_context
 from torch._functorch._aot_autograd import graph_capture
 from torch._functorch._aot_autograd.descriptors import (
     BufferAOTInput,
@@ -26,7 +27,6 @@ from torch._functorch._aot_autograd.descriptors import (
     TangentAOTInput,
 )
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
-from torch.export._trace import _compiling_state_context
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves

@@ -283,10 +283,7 @@ class _Step:
         if not self._differs_at_first():
             return later
         first = self._run(parameters, gradients, state, rates, first=True)
-        return tuple(
-            {name: torch.where(steps == 0, first[i][name], later[i][name]) for name in later[i]}
-            for i in (0, 1)
-        )
+        return _chosen(steps == 0, first[0], later[0]), _chosen(steps == 0, first[1], later[1])
 
     def _differs_at_first(self) -> bool:
         """SGD with dampening begins with the whole gradient in its buffer."""
@@ -333,3 +330,7 @@ class _Step:
             for name, places in self._state.places.items()
             for key, place in places.items()
         }
+
+
+def _chosen(condition: torch.Tensor, these: Tensors, others: Tensors) -> Tensors:
+    return {name: torch.where(condition, these[name], other) for name, other in others.items()}

@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 import torch.optim._adafactor
-from torch.export._trace import _compiling_state_context
+from torch._export.utils import _compiling_state_context
 from torch.overrides import TorchFunctionMode
 
 _SCALED = {

@@ -23,7 +23,7 @@ class Task:
 class Recurrent(nn.Module):
     """Two layers of an LSTM or GRU over tokens, with dropout in between."""
 
-    def __init__(self, cell: type[nn.RNNBase]) -> None:
+    def __init__(self, cell: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
         self.embedding = nn.Embedding(20, 16)
         self.cells = cell(16, 24, num_layers=2, batch_first=True, dropout=0.1)
@@ -169,8 +169,8 @@ def t5() -> Task:
     """Transformers' T5 with dropout."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    config = T5Config(vocab_size=20, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False,
-                      decoder_start_token_id=0)  # fmt: skip
+    config = T5Config(vocab_size=20, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False)
+    config.decoder_start_token_id = 0
     return Task(T5ForConditionalGeneration(config), _own_loss, _tokens(12, 10))
 
 
@@ -178,9 +178,8 @@ def resnet() -> Task:
     """Transformers' ResNet."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    config = ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=10
-    )
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    config.num_labels = 10
     model = ResNetForImageClassification(config)
 
     def draw(generator: torch.Generator) -> tuple[torch.Tensor, ...]:
