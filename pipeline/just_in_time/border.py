@@ -39,11 +39,13 @@ class Border:
         graph = self.module.graph
         placeholders = list(graph.find_nodes(op="placeholder"))
         self._names = [node.name for node in placeholders]
-        computed, self._tail = _cut_tail(graph)
-        self._result_orders = [_order_of(node) for node in computed]
+        computed, tail = _cut_tail(graph)
+        self._tail = tail.forward  # without the hooks of a module's call, which take longer
+        orders = [_order_of(node) for node in computed]
+        self._inverse_orders = [None if order is None else _inverse(order) for order in orders]
         output = graph.output_node()
         with graph.inserting_before(output):
-            output.args = (tuple(map(_leave, computed, self._result_orders)),)
+            output.args = (tuple(map(_leave, computed, orders)),)
         graph.eliminate_dead_code()
         self.arguments = tuple(i for i, node in enumerate(placeholders) if _is_needed(node))
         self._orders = [_enter(placeholders[i]) for i in self.arguments]
@@ -55,7 +57,7 @@ class Border:
     @property
     def computes(self) -> bool:
         """Whether there is anything to compile."""
-        return bool(self._result_orders)
+        return bool(self._inverse_orders)
 
     def placeholder(self, number: int) -> str:
         """The name in `module` of the graph's argument `number`."""
@@ -72,8 +74,8 @@ class Border:
         """The graph's results from the program's."""
         # Not views: whoever changes them in place would be told that their base was made without gradients.
         computed = [
-            value if order is None else value.permute(_inverse(order)).data
-            for value, order in zip(values, self._result_orders, strict=True)
+            value if inverse is None else value.permute(inverse).data
+            for value, inverse in zip(values, self._inverse_orders, strict=True)
         ]
         return list(self._tail(*args, *computed))
 

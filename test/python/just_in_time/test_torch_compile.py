@@ -186,8 +186,11 @@ def places(values: list[Any]) -> list[Any]:
     return [storages.index(storage) for storage in storages]
 
 
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    ("train", "layout"),
+    [(False, torch.channels_last), (True, torch.channels_last), (True, torch.contiguous_format)],
+    ids=["inference", "training", "contiguous"],
+)
 @pytest.mark.parametrize(
     "function",
     [
