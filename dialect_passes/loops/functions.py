@@ -44,3 +44,8 @@ def tiny() -> float:
 def pair(re: float, im: float) -> complex:
     """A complex number."""
     return complex(re, im)
+
+
+def isnan(x: Any) -> bool:
+    """Whether a number is NaN; a whole one never is."""
+    return math.isnan(x)

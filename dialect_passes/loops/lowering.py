@@ -64,9 +64,12 @@ class _Tensor:
 
 
 def loops(
-    op: CustomOp, scratch: Scratch | None = None, real: Sequence[str] = ()
+    op: CustomOp,
+    scratch: Scratch | None = None,
+    real: Sequence[str] = (),
+    targets: tuple[str, ...] = TARGETS,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers the decorated kernel as a lowering of `op`, for every target.
+    """Registers the decorated kernel as a lowering of `op`, for `targets`.
 
     The kernel takes the operator's arguments by name, and the others of its parameters are the results, in order. Of
     tensors it gets the part of one entry of the stack, which their first dimension counts.
@@ -75,7 +78,7 @@ def loops(
     """
 
     def declare(kernel: Callable[..., None]) -> Callable[..., None]:
-        register(op, LoopKernel(kernel, scratch, frozenset(real)))
+        register(op, LoopKernel(kernel, scratch, frozenset(real), targets))
         return kernel
 
     return declare
@@ -85,11 +88,15 @@ class LoopKernel(Lowering):
     """A kernel in Python for one matrix."""
 
     form: Form = "linalg"
-    targets = TARGETS
 
     def __init__(
-        self, kernel: Callable[..., None], scratch: Scratch | None, real: frozenset[str] = frozenset()
+        self,
+        kernel: Callable[..., None],
+        scratch: Scratch | None,
+        real: frozenset[str] = frozenset(),
+        targets: tuple[str, ...] = TARGETS,
     ) -> None:
+        self.targets = targets
         self.declared = declared(kernel)
         self.title = f"loops {self.declared.function}"
         self.identity = (self.form, self.declared.function)

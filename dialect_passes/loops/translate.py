@@ -419,6 +419,7 @@ _CALLS: dict[Any, Callable[..., Any]] = {
     functions.pair: lambda emitter, re, im: Value(
         "complex", (*emitter.value(re, "real").parts, *emitter.value(im, "real").parts)
     ),
+    functions.isnan: lambda emitter, x: emitter.compare("!=", x, x),
     functions.epsilon: lambda emitter: _LIMITS[emitter.real][0],
     functions.tiny: lambda emitter: _LIMITS[emitter.real][1],
 }

@@ -1,7 +1,8 @@
 """Minimum, maximum, clamping, sorting. Eager lets NaN through and puts it last; the stock lowerings drop it.
 
-Sorting is by rank: the place of an element is the number of elements that go before it. IREE's own sort
-keeps NaN where it is, mixes up the indices of several sorts in one program, and is a bubble sort.
+Short rows are sorted by rank: the place of an element is the number of elements that go before it. Long ones are merged
+in a loop (`sort_loops`). IREE's own sort keeps NaN where it is, mixes up the indices of several sorts in one program,
+and is a bubble sort.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Bound = int | float | None
+
+_BY_RANK = 128
+"""Rows up to this length are sorted by comparing all with all, in one loop with what comes before and after."""
 
 
 @decomposes("aten.maximum.default")
@@ -256,12 +260,47 @@ def _order(x: Tensor, descending: bool) -> Tensor:
     import torch
 
     size = x.shape[-1]
+    if isinstance(size, int) and size <= _BY_RANK:
+        return order_by_rank(x, descending)
+    return (_order_by_halves if x.dtype == torch.int64 else _merged)(x, descending)
+
+
+def order_by_rank(x: Tensor, descending: bool) -> Tensor:
+    """The same by comparing all with all: fast where rows are short, or processors many."""
+    import torch
+
+    size = x.shape[-1]
     mine, other = x.unsqueeze(-1), x.unsqueeze(-2)
     index = torch.arange(size, device=x.device)
     earlier = index.unsqueeze(0) < index.unsqueeze(1)
     rank = (_goes_before(other, mine, descending) | (_is_level(other, mine) & earlier)).sum(-1)
     nothing = torch.zeros((), dtype=torch.int64, device=x.device)
     return torch.where(rank.unsqueeze(-2) == index.unsqueeze(-1), index, nothing).sum(-1)
+
+
+def _merged(x: Tensor, descending: bool) -> Tensor:
+    """By the loop, which takes a stack of rows of float32, float64 or int32."""
+    import torch
+
+    from .sort_loops import stable_order
+
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.to(torch.float32)
+    elif not x.is_floating_point():
+        x = x.to(torch.int32)
+    rows = x.reshape(-1, x.shape[-1])
+    return stable_order(rows, descending)[0].to(torch.int64).reshape(x.shape)
+
+
+def _order_by_halves(x: Tensor, descending: bool) -> Tensor:
+    """Of int64: by the lower 32 bits, as unsigned, and then, which is stable, by the upper ones."""
+    import torch
+
+    upper = x >> 32
+    lower = (x - (upper << 32) - 2**31).to(torch.int32)
+    first = _merged(lower, descending)
+    second = _merged(torch.gather(upper, -1, first), descending)
+    return torch.gather(first, -1, second)
 
 
 def _goes_before(a: Tensor, b: Tensor, descending: bool) -> Tensor:
