@@ -309,7 +309,12 @@ class _Step:
             for group, rate in zip(self._state.groups, rates, strict=True)
         ]
         optimizer = _copy(self._state.optimizer, groups, values)
-        with torch.no_grad(), numbers_stay_tensors():
+        counts = [
+            (values[stand_in]["step"], self._state.places[name]["step"])
+            for name, stand_in in stand_ins.items()
+            if "step" in values[stand_in]
+        ]
+        with torch.no_grad(), numbers_stay_tensors(counts):
             if self._clip_norm is not None:
                 nn.utils.clip_grad_norm_(stand_ins.values(), self._clip_norm, foreach=False)
             inspect.unwrap(type(optimizer).step)(optimizer)

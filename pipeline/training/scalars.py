@@ -9,7 +9,7 @@ promotion treats as a number, so that PyTorch's own code gives the graph, with e
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -32,16 +32,18 @@ _SCALED = {
 
 
 @contextlib.contextmanager
-def numbers_stay_tensors() -> Iterator[None]:
+def numbers_stay_tensors(counts: Iterable[tuple[torch.Tensor, str]]) -> Iterator[None]:
     """While it is open, `item` gives a tensor, and factors may be tensors.
 
+    counts: steps, each with a name; those of one name are equal whenever powers to them are taken. Powers to them
+        are products (Vulkan has no exponential function in float64), computed once for a name.
     torch.optim then takes the ways it has for being compiled ("capturable"), which hold for every step count.
     """
     with (
         _compiling_state_context(),
         mock.patch.object(torch.optim._adafactor, "min", _smaller, create=True),
         mock.patch.object(torch.optim._adafactor, "max", _larger, create=True),
-        _TensorNumbers(),
+        _TensorNumbers(counts),
     ):
         yield
 
@@ -52,6 +54,11 @@ def as_number(value: torch.Tensor) -> torch.Tensor:
 
 
 class _TensorNumbers(TorchFunctionMode):
+    def __init__(self, counts: Iterable[tuple[torch.Tensor, str]]) -> None:
+        super().__init__()
+        self._counts = {id(count): name for count, name in counts}
+        self._powers: dict[tuple[float, str], torch.Tensor] = {}
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -59,6 +66,11 @@ class _TensorNumbers(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "item":
             return as_number(args[0])
+        if name == "__rpow__" and id(args[0]) in self._counts and isinstance(args[1], float):
+            key = args[1], self._counts[id(args[0])]
+            if key not in self._powers:
+                self._powers[key] = _whole_power(args[1], args[0])
+            return self._powers[key]
         if isinstance(kwargs.get(_SCALED.get(name)), torch.Tensor):
             return _scaled(func, name, args, kwargs)
         return func(*args, **kwargs)
@@ -70,6 +82,15 @@ def _scaled(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     target, operand, *others = args
     wide = operand.to(torch.result_type(target, operand))
     return func(target, wide * factor, *others, **kwargs)
+
+
+def _whole_power(base: float, count: torch.Tensor) -> torch.Tensor:
+    """``base ** count`` for a count below 2^31, to a few units in the last place of float64."""
+    left, result = count.to(torch.int32), torch.ones_like(count)
+    for bit in range(31):
+        factor = base ** (2**bit)
+        result = torch.where(left.bitwise_and(1 << bit) != 0, result * factor, result)
+    return result
 
 
 def _smaller(first: Any, second: Any) -> torch.Tensor:
