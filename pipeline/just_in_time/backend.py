@@ -36,8 +36,8 @@ def pipeline(
 ) -> Callable[..., Any]:
     """The backend: compiles one graph of Dynamo's.
 
-    options: those of `pipeline.compile` (target, iree_args, timeout, ...), "device", and "fallback": "eager" runs
-        what cannot be compiled in PyTorch, "error" raises UnsupportedError instead.
+    options: those of `pipeline.compile` (target, iree_args, timeout, ...), "device", "cache" (on unless False), and
+        "fallback": "eager" runs what cannot be compiled in PyTorch, "error" raises UnsupportedError instead.
     mode: PyTorch's names are taken; they change nothing.
     """
     settings = read_settings(options, mode)
