@@ -69,7 +69,7 @@ class _TensorNumbers(TorchFunctionMode):
         if name == "__rpow__" and id(args[0]) in self._counts and isinstance(args[1], float):
             key = args[1], self._counts[id(args[0])]
             if key not in self._powers:
-                self._powers[key] = _whole_power(args[1], args[0])
+                self._powers[key] = whole_power(args[1], args[0])
             return self._powers[key]
         if isinstance(kwargs.get(_SCALED.get(name)), torch.Tensor):
             return _scaled(func, name, args, kwargs)
@@ -84,11 +84,13 @@ def _scaled(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     return func(target, wide * factor, *others, **kwargs)
 
 
-def _whole_power(base: float, count: torch.Tensor) -> torch.Tensor:
+def whole_power(base: float, count: torch.Tensor) -> torch.Tensor:
     """``base ** count`` for a count below 2^31, to a few units in the last place of float64."""
     left, result = count.to(torch.int32), torch.ones_like(count)
     for bit in range(31):
         factor = base ** (2**bit)
+        if factor == 0.0:  # as are all that follow
+            return torch.where(left >= 1 << bit, 0.0, result)
         result = torch.where(left.bitwise_and(1 << bit) != 0, result * factor, result)
     return result
 

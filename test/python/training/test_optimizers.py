@@ -9,6 +9,7 @@ from torch import nn, optim
 
 import pipeline
 from pipeline.training.optimizers import SUPPORTED, OptimizerState, read_optimizer, trace_update
+from pipeline.training.scalars import whole_power
 
 SETTINGS: dict[str, tuple[type[optim.Optimizer], dict[str, Any]]] = {
     "SGD": (optim.SGD, {"lr": 0.1}),
@@ -86,6 +87,13 @@ def test_a_graph_is_the_optimizer(name: str) -> None:
                 tensors, {k: v for k, v in eager.state[expected[parameter]].items() if v is not None}
             )
         steps(optimizer, values, trained, seed)
+
+
+@pytest.mark.parametrize("base", [0.5, 0.9, 0.99999])
+def test_powers_to_counts_are_those_of_python(base: float) -> None:
+    for count in (0, 1, 3, 10, 7000, 123456, 2**30 + 5):
+        found = whole_power(base, torch.tensor(float(count), dtype=torch.float64))
+        assert found.item() == pytest.approx(base**count, rel=1e-13, abs=1e-300)
 
 
 def test_every_supported_class_is_tested() -> None:
