@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .registry import decomposes, traced_by_decomposition
@@ -66,7 +67,7 @@ def unique_consecutive(
         inverse = inverse.reshape(x.shape)
         return found, inverse if return_inverse else _none(x), counts if return_counts else _none(x)
     rows = x.movedim(dim, 0)
-    flat = rows.reshape(rows.shape[0], -1)
+    flat = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
     found, inverse, counts = _runs(rows, _differs(flat[1:], flat[:-1]).any(1))
     return found.movedim(0, dim), inverse, counts
 
@@ -79,7 +80,7 @@ def unique_dim(
     import torch
 
     rows = x.movedim(dim, 0)
-    flat = rows.reshape(rows.shape[0], -1)
+    flat = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
     order = _order_of_rows(flat)
     flat = flat.index_select(0, order)
     found, inverse, counts = _runs(rows.index_select(0, order), _differs(flat[1:], flat[:-1]).any(1))
