@@ -14,6 +14,7 @@ from .arguments import Signature
 from .artifact import Artifact
 from .device import Device
 from .dims import Bounds, evaluate, symbols
+from .direct_calls import DirectCall, is_direct
 from .errors import ArtifactError, ExecutionError
 from .manifest import INITIAL_STATE, EntryPoint, ValueSpec
 from .sharing import NOWHERE, Span, sharers
@@ -52,8 +53,18 @@ class Program:
         try:
             self._context.invoke(self._functions[name], inputs, outputs)
         except Exception as error:
-            raise ExecutionError(f"the call of '{name}' failed on {self._device.uri}: {error}") from error
+            raise self.failed(name, error) from error
         return [_take(outputs, i) for i in range(result_count)]
+
+    def failed(self, name: str, error: Exception) -> ExecutionError:
+        """What to raise where IREE raised `error` in a call of the function `name`."""
+        return ExecutionError(f"the call of '{name}' failed on {self._device.uri}: {error}")
+
+    def direct_call(self, entry: EntryPoint) -> DirectCall | None:
+        """The short way to call `entry`, if it has one."""
+        if not is_direct(entry, self._device):
+            return None
+        return DirectCall(entry, self._device, self._context, self._functions[entry.name])
 
 
 def _load(artifact: Artifact, device: Device, bound: Mapping[str, Any] | None) -> tuple[Any, Any]:
@@ -91,6 +102,7 @@ class EntryCall:
         self._results = [_Result(spec, device) for spec in [*entry.outputs, *updated]]
         self._result_count = len(self._results) + len(entry.state_outputs)
         self._has_state = bool(entry.state_inputs or entry.state_outputs)
+        self._direct = program.direct_call(entry)
 
     def __call__(
         self,
@@ -103,6 +115,13 @@ class EntryCall:
 
         source: of the random numbers, if it is not the common one.
         """
+        if self._direct is not None and not kwargs:
+            try:
+                direct = self._direct(args)
+            except RuntimeError as error:
+                raise self._program.failed(self._entry.name, error) from error
+            if direct is not None:
+                return structure.unflatten(self._entry.result, direct)
         values, sizes = self._signature.bind(args, kwargs)
         arguments = [
             tensors.to_device(value, dtype, self._device) if dtype else value

@@ -41,6 +41,7 @@ class Executable:
         self._device = device
         self._program = program
         self._state = State(program.initial_state, artifact.manifest.state, device)
+        self._default = program.calls.get(self._default_name())
 
     @property
     def manifest(self) -> Manifest:
@@ -54,7 +55,7 @@ class Executable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the only entry point, or the one named ``main``."""
-        return self._run(self._call_of(None), args, kwargs)
+        return self._run(self._default or self._call_of(None), args, kwargs)
 
     def entry_point(self, name: str | None = None) -> Callable[..., Any]:
         """The callable of an entry point. Raises ArgumentError listing the names when it is not there."""
@@ -64,9 +65,13 @@ class Executable:
     def _run(self, call: EntryCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._state, args, kwargs)
 
+    def _default_name(self) -> str:
+        calls = self._program.calls
+        return next(iter(calls)) if len(calls) == 1 else "main"
+
     def _call_of(self, name: str | None) -> EntryCall:
         calls = self._program.calls
-        chosen = name or (next(iter(calls)) if len(calls) == 1 else "main")
+        chosen = name or self._default_name()
         if chosen not in calls:
             raise ArgumentError(
                 f"no entry point '{chosen}'; this artifact has: {', '.join(calls)}"

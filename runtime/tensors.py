@@ -18,7 +18,8 @@ from .device import Device
 from .dtypes import Dtype
 from .sharing import NOWHERE, Span
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
+"""Bytes: what IREE asks of memory that it shares."""
 # Vulkan imports host memory in whole pages.
 _PAGE = 4096
 _DEVICE_MEMORY = iree.MemoryType.DEVICE_LOCAL
@@ -107,7 +108,7 @@ def _shareable(tensor: Any) -> bool:
         and tensor.is_contiguous()
         and not tensor.is_conj()
         and not tensor.is_neg()
-        and tensor.data_ptr() % _ALIGNMENT == 0
+        and tensor.data_ptr() % ALIGNMENT == 0
     )
 
 

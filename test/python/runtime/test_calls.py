@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 import pipeline
-from pipeline.runtime import ArgumentError, tensors
+from pipeline.runtime import ArgumentError, ExecutionError, tensors
 from pipeline.runtime.tensors import span_of_view
 
 DTYPES = [
@@ -122,6 +122,10 @@ def passed(layouts: pipeline.Executable, monkeypatch) -> list:
         return run(name, arguments, count)
 
     monkeypatch.setattr(layouts._program, "run", record)
+    direct = layouts._call_of(None)._direct
+    assert direct is not None
+    share = direct._import
+    monkeypatch.setattr(direct, "_import", lambda capsule: found.append(share(capsule)) or found[-1])
     return found
 
 
@@ -165,6 +169,40 @@ def test_other_layouts_are_copied(layouts, passed: list, make: Callable[[], torc
     torch.testing.assert_close(layouts(x), Layouts()(x).detach())
     start, end = span_of_view(passed[0], layouts.device)
     assert not start <= x.data_ptr() < end
+
+
+class Parts(nn.Module):
+    """Results that IREE could hand out without a copy: an argument, a part of another result, one value twice."""
+
+    def forward(self, x):
+        y = x * 2
+        return x, y, y[1:], y, y.sum()
+
+
+def test_results_of_a_direct_call_share_no_memory() -> None:
+    x = aligned((16, 32))
+    exe = pipeline.compile(Parts(), args=(x,))
+    assert exe._call_of(None)._direct is not None
+    before, expected = x.clone(), Parts()(x.clone())
+    results = exe(x)
+    for i, result in enumerate(results):
+        torch.testing.assert_close(results[i:], expected[i:])
+        result.fill_(7.0)
+    torch.testing.assert_close(x, before)
+    torch.testing.assert_close(exe(x), expected)
+
+
+def test_a_direct_call_that_fails_is_an_execution_error() -> None:
+    exe = pipeline.compile(Parts(), args=(aligned((16, 32)),))
+    direct = exe._call_of(None)._direct
+    assert direct is not None
+    direct._invoke = _broken
+    with pytest.raises(ExecutionError, match="the call of 'main' failed on local-sync: out of order"):
+        exe(aligned((16, 32)))
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("out of order")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
