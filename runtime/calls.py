@@ -118,7 +118,7 @@ class EntryCall:
         if self._direct is not None and not kwargs:
             try:
                 direct = self._direct(args)
-            except RuntimeError as error:
+            except Exception as error:  # IREE raises several kinds
                 raise self._program.failed(self._entry.name, error) from error
             if direct is not None:
                 return structure.unflatten(self._entry.result, direct)
