@@ -40,6 +40,7 @@ from .errors import InputError
 
 _OPTIONS = ("decompositions", "keep")
 _TRAINING_OPTIONS = ("clip_norm", "forward_args")
+_OF_EXAMPLES = ("transformers", "sklearn")
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _run_file(path: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         raise InputError(
             f"{path}: {error} ({_line_in(error, path)}); install it"
-            + (", for the examples by: pip install -e '.[examples]'" if error.name == "transformers" else "")
+            + (", for the examples by: pip install -e '.[examples]'" if error.name in _OF_EXAMPLES else "")
         ) from error
     except Exception as error:
         raise InputError(

@@ -32,7 +32,8 @@ def main(names: tuple[str, ...], folder: Path, rounds: int, one: bool) -> None:
     if one:
         print(json.dumps(_measure(folder / f"{names[0]}.py", rounds)))
         return
-    found = sorted(path.stem for path in folder.glob("*.py") if path.stem not in _TOO_BIG)
+    every = sorted(path.stem for path in folder.glob("*.py"))
+    found = [name for name in every if name not in _TOO_BIG and not name.startswith("train_")]
     print(_HEADER + "\n" + "| --- " * 8 + "|", flush=True)
     rows = []
     for name in names or found:

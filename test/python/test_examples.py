@@ -1,5 +1,6 @@
 """Every model in examples/, in its small configuration: right by `verify`, at several sizes where dynamic.
 
+Those named train_* learn a task: see test/python/training/test_examples.py.
 `tools/verify_examples.py` does the same at full size.
 """
 
@@ -21,7 +22,7 @@ from pipeline.verify import verify
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # One billion parameters, kept to measure the memory of a compilation; llama.py is the same architecture.
 TOO_BIG = {"llama_1b"}
-NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py")} - TOO_BIG)
+NAMES = sorted({path.stem for path in EXAMPLES.glob("*.py") if not path.stem.startswith("train_")} - TOO_BIG)
 DYNAMIC = {"bert", "gpt2", "llama", "llama_kv_cache", "lstm", "mlp", "resnet18", "t5", "unet"}
 
 
