@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import weakref
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -84,8 +86,26 @@ def _uri(name: str, manifest: Manifest) -> str:
     return "local-sync" if manifest.weights.nbytes < _SMALL_MODEL_BYTES else "local-task"
 
 
-@cache
+_devices: weakref.WeakValueDictionary[str, Device] = weakref.WeakValueDictionary()
+_hosts: list[Device] = []
+_opening = threading.Lock()
+
+
 def _open(uri: str) -> Device:
+    """The open device `uri`. One with memory of its own is closed with the last executable on it.
+
+    Its driver may keep threads busy: Mesa's llvmpipe waits for work in a loop.
+    """
+    with _opening:
+        device = _devices.get(uri)
+        if device is None:
+            device = _devices[uri] = _opened(uri)
+            if device.is_host:
+                _hosts.append(device)
+        return device
+
+
+def _opened(uri: str) -> Device:
     if uri.startswith("local-task"):
         flags.parse_flags(f"--task_worker_stack_size={_WORKER_STACK_BYTES}")
     try:

@@ -43,6 +43,10 @@ class State:
         self.tensors: dict[str, StateTensor] = {}
         self.reset()
 
+    def __del__(self) -> None:
+        # Before the device, which may be closed with the last executable on it.
+        self.tensors = {}
+
     def reset(self) -> None:
         """Back to the initial values."""
         fresh = self._initial() if self._specs else []

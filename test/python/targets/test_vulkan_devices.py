@@ -1,8 +1,10 @@
 """Which Vulkan artifacts a device takes: the portable and the fitting ones, and none that would be wrong."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -131,3 +133,20 @@ def test_another_device_is_one_clear_error(portable, device, message):
 def test_a_device_number_that_is_not_there(portable):
     with pytest.raises(IncompatibleDeviceError, match="no device 'vulkan://99'"):
         pipeline.load(portable, device="vulkan://99")
+
+
+@pytest.mark.vulkan
+def test_a_device_is_closed_with_the_last_executable_on_it(portable, monkeypatch):
+    """Mesa's llvmpipe keeps threads busy as long as one is open."""
+    monkeypatch.setattr(device_room, "_devices", weakref.WeakValueDictionary())
+    executable = pipeline.load(portable)
+    other = executable.new_state()
+    assert other.device is pipeline.load(portable).device
+    expected = executable(X)
+    del executable
+    gc.collect()
+    torch.testing.assert_close(other(X), expected)
+    assert list(device_room._devices) == ["vulkan"]
+    del other
+    gc.collect()
+    assert not device_room._devices
