@@ -2,8 +2,9 @@
 
 MODEL is what ``pipeline compile`` takes. It fails where it cannot be compiled, crashes, hangs or gives other values
 than eager PyTorch; the same way means the same kind of failure: the same unsupported operators, the same error of the
-compiler, a wrong value, the same signal. The result is a Python file to ``pipeline verify``. It has the sizes of the
-example inputs, so a failure that needs sizes left open does not show. Exit code 0: reduced; 2: MODEL does not fail.
+compiler, a wrong value, the same signal. The result is a Python file to ``pipeline verify``, written anew at each step,
+so that a search that is stopped leaves what it has. It has the sizes of the example inputs: a failure that needs sizes
+left open does not show. Exit code 0: reduced; 2: MODEL does not fail.
 """
 
 from __future__ import annotations
@@ -51,21 +52,22 @@ def main(
     if found is None:
         raise click.UsageError(f"{model} does not fail with the sizes of its example inputs")
     click.echo(f"{len(whole.operators())} operators, {found.kind}")
-    last: Failure = found
+
+    def keep(candidate: program.Program, how: Failure) -> None:
+        output.write_text(writing.text(candidate, how, model, loaded.options))
 
     def fails(candidate: program.Program) -> bool:
-        nonlocal last
         now = failure(candidate, options, timeout)
         same = now is not None and now.kind == found.kind
         click.echo(
             f"  {len(candidate.operators())} operators: {'still' if same else now.kind if now else 'right'}"
         )
         if same and now is not None:
-            last = now
+            keep(candidate, now)
         return same
 
+    keep(whole, found)
     smallest = reduce(whole, fails)
-    output.write_text(writing.text(smallest, last, model, loaded.options))
     click.echo(f"{len(smallest.operators())} operators are left: {output}")
 
 
