@@ -20,6 +20,8 @@ from . import warm_workers
 DEFAULT_TIMEOUT = 1800.0
 """Seconds that one compiler process may take; ``compile(timeout=...)`` and ``--timeout`` change it."""
 
+_OUT_OF_MEMORY = "it ran out of memory"
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -40,6 +42,11 @@ class Outcome:
     problem: str | None
     output: str
     timed_out: bool = False
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it was its memory that ended it."""
+        return self.problem is not None and self.problem.startswith(_OUT_OF_MEMORY)
 
 
 def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
@@ -119,5 +126,5 @@ def _death(code: int, log: Path) -> str:
     name = signal.Signals(-code).name
     tail = _text(log)[-4000:]
     if name == "SIGKILL" or "bad_alloc" in tail or "out of memory" in tail.lower():
-        return f"it ran out of memory ({name})"
+        return f"{_OUT_OF_MEMORY} ({name})"
     return f"it crashed ({name})"

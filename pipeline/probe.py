@@ -43,8 +43,8 @@ def probe(folder: Path, limits: child.Limits) -> list[Probed]:
         result = child.run_job(folder, {"task": "probe", "crashed": crashed}, limits)
         if not isinstance(result, child.Outcome):
             break
-        if not progress.exists():
-            return []
+        if not progress.exists() or result.out_of_memory:
+            return []  # which says nothing of operators
         crashed[progress.read_text()] = result.problem or "no result"
     if isinstance(result, child.Outcome):
         return []
