@@ -43,8 +43,8 @@ class Copies(torch.nn.Module):
             torch.slice_copy(x, 0, 1),
             torch.narrow_copy(x, 0, 1, 2),
             torch.view_as_real_copy(torch.view_as_complex_copy(x)),
-            *torch.split_copy(x, 2),
-            *torch.unbind_copy(x, 1),
+            *torch.ops.aten.split_copy.Tensor(x, 2),
+            *torch.ops.aten.unbind_copy.int(x, 1),
         )
 
 
