@@ -14,7 +14,7 @@ from pipeline.api import compile_options
 from pipeline.capture import capture
 from pipeline.compiler import Options
 from pipeline.entry_points import EntrySpec, as_args
-from pipeline.errors import InputError
+from pipeline.errors import InputError, UnsupportedError
 from pipeline.program import Program
 from pipeline.runtime import TrainingStep
 
@@ -122,6 +122,7 @@ def _check(
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not callable(loss_fn):
         raise InputError(f"loss_fn must be callable, got {type(loss_fn).__name__}")
+    _refuse_hooks(model)
     check_batch(args, loss_fn)
     refuse_loss_parameters(loss_fn)
     if clip_norm is not None and not clip_norm > 0:
@@ -129,6 +130,13 @@ def _check(
     unknown = [name for name in entry_points if name not in ENTRY_POINTS]
     if unknown or not entry_points:
         raise InputError(f"entry_points has {unknown or 'nothing'}; choose from {', '.join(ENTRY_POINTS)}")
+
+
+def _refuse_hooks(model: nn.Module) -> None:
+    """Autograd calls hooks on parameters where it accumulates gradients, which a traced step does not do."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise UnsupportedError(f"the parameter '{name}' has hooks, which a compiled step would not call")
 
 
 def _trace(

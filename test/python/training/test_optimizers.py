@@ -146,3 +146,16 @@ def test_refused_with_a_reason(case: str) -> None:
         pipeline.compile_training(
             model, loss_fn, make_optimizer(model), args=(torch.ones(2, 4), torch.ones(2, 3))
         )
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_on_parameters_are_refused(register):
+    model = torch.nn.Linear(2, 1)
+    getattr(model.weight, register)(lambda gradient: None)
+    with pytest.raises(pipeline.UnsupportedError, match="the parameter 'weight' has hooks"):
+        pipeline.compile_training(
+            model,
+            torch.nn.functional.mse_loss,
+            torch.optim.SGD(model.parameters()),
+            args=(torch.ones(3, 2), torch.ones(3, 1)),
+        )

@@ -90,6 +90,7 @@ def test_gradients_use_the_factors_that_torch_expects() -> None:
     """Traced below autograd, where a formula takes the factors of the matrix or of the transposed one."""
     a, b = _arguments(2)[:2]
     graph = make_fx(_gradients, tracing_mode="fake")(a, b)
+    # As above: eager computes in float32, ours in float64.
     for ours, eager in zip(pipeline.compile(graph, args=(a, b))(a, b), _gradients(a, b), strict=True):
         torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
 
