@@ -192,6 +192,21 @@ def test_results_of_a_direct_call_share_no_memory() -> None:
     torch.testing.assert_close(exe(x), expected)
 
 
+def test_a_direct_call_gives_every_dtype() -> None:
+    dtypes = [dtype for dtype in DTYPES if not (dtype is torch.bool or dtype.is_complex)]
+    x = {name_of(dtype): aligned((16,)).to(dtype).copy_(sample(dtype)) for dtype in dtypes}
+    exe = pipeline.compile(_Flat(), args=tuple(x.values()))
+    assert exe._call_of(None)._direct is not None
+    torch.testing.assert_close(exe(*x.values()), _Flat()(*x.values()), equal_nan=True)
+
+
+class _Flat(nn.Module):
+    """`EveryDtype` with tensors for arguments and results."""
+
+    def forward(self, *values):
+        return tuple(result for x in values for result in (x.flip(0), EveryDtype.compute(x)))
+
+
 def test_a_direct_call_that_fails_is_an_execution_error() -> None:
     exe = pipeline.compile(Parts(), args=(aligned((16, 32)),))
     direct = exe._call_of(None)._direct
