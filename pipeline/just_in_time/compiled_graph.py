@@ -30,6 +30,7 @@ from pipeline.runtime import Artifact, Executable
 
 from . import counts
 from .border import Border
+from .optimizer_steps import watch_optimizer_steps
 from .settings import Settings
 from .traced_graph import as_exported
 
@@ -96,6 +97,7 @@ class _Bound:
         self._bindings = 0
         self._stamps: list[Any] = []
         self._program: Callable[..., Any] | None = None
+        watch_optimizer_steps()
         names = {border.placeholder(i): name for i, name in self._names.items()}
         self._artifact = _compile(border.module, settings, names)
 

@@ -87,7 +87,31 @@ def exchange_parameter(model: Tower) -> None:
     model.second.weight = nn.Parameter(model.second.weight.detach() * 5)
 
 
-CHANGES = [change_in_place, change_a_buffer, load_others, exchange_memory, exchange_parameter]
+def step_fused(model: Tower) -> None:
+    model.first.bias.grad = torch.ones(16)
+    torch.optim.AdamW([model.first.bias, model.second.weight], lr=0.5, fused=True).step()
+
+
+class ThroughData(torch.optim.SGD):
+    def step(self, closure: None = None) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            parameter.data.sub_(parameter.grad)
+
+
+def step_through_data(model: Tower) -> None:
+    model.first.bias.grad = torch.ones(16)
+    ThroughData([model.first.bias]).step()
+
+
+CHANGES = [
+    change_in_place,
+    change_a_buffer,
+    load_others,
+    exchange_memory,
+    exchange_parameter,
+    step_fused,
+    step_through_data,
+]
 
 
 @torch.no_grad()
