@@ -43,6 +43,7 @@ def pipeline(
     settings = read_settings(options, mode)
     refuse_ignored_backward(module)
     make_traceable()
+    sharded = _is_sharded(module)
 
     def training(graph: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
         counts.count("graphs")
@@ -50,7 +51,7 @@ def pipeline(
 
     def inference(graph: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
         counts.count("graphs")
-        return make_boxed_func(compile_or_fall_back(graph, settings, _lasting(graph)))
+        return make_boxed_func(compile_or_fall_back(graph, settings, () if sharded else _lasting(graph)))
 
     compiler = aot_autograd(
         fw_compiler=training,
@@ -78,6 +79,12 @@ def _without_onednn() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(enabled)
+
+
+def _is_sharded(module: GraphModule) -> bool:
+    """Whether FSDP has parameters among the arguments: it frees and fills their memory around each call, in silence."""
+    sources = [getattr(node, "_dynamo_source", None) for node in module.graph.find_nodes(op="placeholder")]
+    return any(source is not None and source.guard_source.is_fsdp_module() for source in sources)
 
 
 def _lasting(graph: GraphModule) -> list[int]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ MADE = {"DistributedDataParallel": replicated, "FSDP2": sharded}
 
 
 def losses(name: str, rank: int, compiled: bool) -> torch.Tensor:
-    """Of ten steps, on data that differ by process."""
+    """Of ten steps, on data that differ by process; behind the last two what the model gives in inference."""
     torch.manual_seed(0)
     model = MADE[name]()
     call = torch.compile(model, backend="pipeline", options={"fallback": "error"}) if compiled else model
@@ -57,7 +58,18 @@ def losses(name: str, rank: int, compiled: bool) -> torch.Tensor:
         loss.backward()
         optimizer.step()
         found.append(loss.detach())
+        if len(found) > 8:
+            found.append(evaluated(model, call))
     return torch.stack(found)
+
+
+@torch.no_grad()
+def evaluated(model: nn.Module, call: Callable[..., torch.Tensor]) -> torch.Tensor:
+    """A value that every parameter has a part in, from an inference graph."""
+    model.eval()
+    value = call(torch.ones(3, 8)).square().sum()
+    model.train()
+    return value
 
 
 def work(rank: int, name: str, folder: str) -> None:
@@ -80,7 +92,7 @@ def test_losses_are_eagers(name: str, tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for each in found:
-        assert each["programs"] == 2
+        assert each["programs"] == 3  # forward, backward, inference
         torch.testing.assert_close(each["compiled"], each["eager"])
     # The processes saw different data.
     assert not torch.equal(found[0]["eager"], found[1]["eager"])
