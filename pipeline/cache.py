@@ -1,12 +1,13 @@
 """Compiled programs on disk, so that another process need not compile them again.
 
-An entry is a `.vmfb` under the digest of all that went into it: the program in the Torch dialect, its signature, the
-options, the weights that are inside, versions, the CPU. Nothing in it is executed but by IREE, which maps it like any
-artifact, behind the same checks of its length and checksums.
+An entry is a `.vmfb` under the digest of all that went into it (its key): the program in the Torch dialect, its
+signature, the options, the weights that are inside, versions, the CPU. The key stands behind it in the file as well,
+so that no other program is taken for it. Nothing in it is executed but by IREE, which maps it like any artifact, behind
+the same checks of its length and checksums.
 
-Several processes may use one folder. An entry appears whole or not at all, under a name that no other program has, and
-is never changed. What a killed writer left has a name that no reader looks for. A folder that cannot be written (full,
-read-only) costs a line in the log and nothing else.
+Several processes may use one folder. An entry appears whole or not at all, under a name that no other program has, is
+never changed, and leaves the folder as a copy. What a killed writer left has a name that no reader looks for. A folder
+that cannot be written (full, read-only) costs a line in the log and nothing else.
 """
 
 from __future__ import annotations
@@ -67,10 +68,12 @@ class Cache:
         """Puts the entry at `target` and returns its manifest; None, and nothing there, without a whole entry."""
         entry = self._entry(key)
         try:
-            _link_or_copy(entry, target)
+            shutil.copyfile(entry, target)
         except OSError:
+            target.unlink(missing_ok=True)
             return None
         try:
+            _remove_key(target, key)
             manifest = read_manifest(target)
         except ArtifactError as error:
             _log.warning("the cache holds a damaged program, which is compiled again: %s", error)
@@ -85,9 +88,14 @@ class Cache:
 
     def store(self, key: str, source: Path) -> None:
         """Adds a copy of `source`, and removes what is too much. Failing is no error."""
+        if _sources_digest() != _SOURCES:
+            _log.info(
+                "the compiled program is not cached: pipeline's own files have changed since it was imported"
+            )
+            return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_whole(source, self._entry(key))
+            _write_whole(source, key, self._entry(key))
             self._shrink()
         except OSError as error:
             _log.warning("the compiled program is not cached in %s: %s", self.folder, error.strerror or error)
@@ -135,15 +143,23 @@ def default_cache() -> Cache | None:
     named = os.environ.get(FOLDER_VARIABLE)
     if named == "off":
         return None
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Cache(Path(named) if named else Path(home) / "pipeline", _limit())
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Cache(_home_expanded(named or Path(home) / "pipeline"), _limit())
 
 
 def find_cache(asked: bool | str | os.PathLike[str]) -> Cache | None:
-    """What ``cache=`` asks for: none, the default one, or a folder."""
+    """What ``cache=`` asks for: none, the default one, or a folder. Raises InputError as `default_cache` does."""
     if isinstance(asked, bool):
         return default_cache() if asked else None
-    return Cache(Path(asked), _limit())
+    return Cache(_home_expanded(asked), _limit())
+
+
+def _home_expanded(folder: str | os.PathLike[str]) -> Path:
+    """A shell leaves the ``~`` in ``PIPELINE_CACHE="~/programs"`` alone."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"the cache's folder {folder}: {error}") from error
 
 
 def _limit() -> int:
@@ -166,16 +182,21 @@ def digest(parts: Mapping[str, Any], blobs: Iterable[Any]) -> str:
 
 @cache
 def _machine() -> dict[str, Any]:
-    """What compiles here and for what: our own sources by their times, and the CPU that "host" means."""
+    """What compiles here and for what: our own sources, and the CPU that "host" means."""
+    return {
+        "sources": _SOURCES,
+        "cpu": [cpu_features.host_architecture(), sorted(cpu_features.host_flags() or ())],
+    }
+
+
+def _sources_digest() -> str:
+    """Our own sources by their times."""
     root = Path(__file__).parent
     sources = [
         (str(path.relative_to(root)), status.st_size, status.st_mtime_ns)
         for path, status in _files(sorted(_sources(root)))
     ]
-    return {
-        "sources": hashlib.sha256(json.dumps(sources).encode()).hexdigest(),
-        "cpu": [cpu_features.host_architecture(), sorted(cpu_features.host_flags() or ())],
-    }
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()
 
 
 def _sources(root: Path) -> Iterator[Path]:
@@ -192,21 +213,27 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
             yield path, path.stat()
 
 
-def _link_or_copy(source: Path, target: Path) -> None:
-    """Entries are never changed, so that a link is as good as a copy, and outlives the entry's removal."""
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copyfile(source, target)
+def _remove_key(copy: Path, key: str) -> None:
+    """Cuts the key off the end of an entry's copy. Raises ArtifactError where another is there, or none."""
+    mark = key.encode()
+    with copy.open("r+b") as file:
+        start = max(os.fstat(file.fileno()).st_size - len(mark), 0)
+        file.seek(start)
+        if file.read() != mark:
+            raise ArtifactError(f"{key}: it is truncated, or another program")
+        file.truncate(start)
 
 
-def _write_whole(source: Path, target: Path) -> None:
+def _write_whole(source: Path, key: str, target: Path) -> None:
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file, source.open("rb") as data:
             shutil.copyfileobj(data, file)
+            file.write(key.encode())
         os.replace(temporary, target)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+_SOURCES = _sources_digest()
+"""Those that this process runs: edited later, they are not what compiled."""

@@ -180,6 +180,8 @@ class _Build:
         self._key = program_key(
             self._module, self._program, options, self._storage(), self._entries(), _versions()
         )
+        if self._key is None:
+            return None
         manifest = options.cache.fetch(self._key, self._folder / "module.vmfb")
         counts.count("cache_misses" if manifest is None else "cache_hits")
         if manifest is None:

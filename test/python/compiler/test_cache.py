@@ -17,6 +17,7 @@ from pipeline import cache as cache_module
 from pipeline.cache import Cache, find_cache
 from pipeline.cli import cli
 from pipeline.errors import InputError
+from pipeline.program_key import files_named
 
 X = torch.arange(8.0).reshape(2, 4)
 
@@ -61,6 +62,30 @@ def test_the_same_program_is_compiled_once(tmp_path: Path) -> None:
     assert not hits(Scaled(), tmp_path, iree_args=["--iree-opt-level=O0"])
 
 
+@pytest.mark.parametrize("form", ["--a={}", "--a=b={}", "--a=b{{c={}}}", "--a={}@entry", "--a=b,{}", "{}"])
+def test_a_file_is_found_wherever_an_option_names_it(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "a=b, c.mlir"
+    file.write_text("before")
+    argument = form.format(file)
+    before = files_named((argument,))
+    assert before is not None
+    assert len(before) == 1
+    file.write_text("after")
+    assert files_named((argument,)) != before
+
+
+def test_folders_and_files_of_options_are_not_followed(tmp_path: Path) -> None:
+    assert files_named((f"--search-path={tmp_path}",)) is None
+    assert files_named(("@options.txt",)) is None
+    pipeline.compile(
+        Scaled(),
+        args=(X,),
+        cache=tmp_path,
+        iree_args=[f"--iree-hal-executable-object-search-path={tmp_path}"],
+    )
+    assert not list(tmp_path.glob("*.vmfb"))
+
+
 def test_source_lines_are_no_part_of_a_program(tmp_path: Path) -> None:
     class Moved(Scaled):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -83,6 +108,38 @@ def test_a_damaged_entry_is_compiled_again(
     assert not hits(Scaled(), tmp_path)
     assert "damaged program" in caplog.text
     assert hits(Scaled(), tmp_path)
+
+
+def test_another_programs_entry_is_none(vmfb: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache = Cache(tmp_path / "cache")
+    cache.store("a", vmfb)
+    shutil.copyfile(cache.folder / "a.vmfb", cache.folder / "b.vmfb")
+    assert cache.fetch("b", tmp_path / "b.vmfb") is None
+    assert "another program" in caplog.text
+    assert cache.fetch("a", tmp_path / "a.vmfb") is not None
+
+
+def test_what_users_do_with_their_artifact_changes_no_entry(tmp_path: Path) -> None:
+    model, cache = tmp_path / "model.py", tmp_path / "cache"
+    model.write_text("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(2),)\n")
+    for name in ("a.vmfb", "b.vmfb"):
+        command = ["compile", str(model), "-o", str(tmp_path / name), "--cache"]
+        assert CliRunner(env={"PIPELINE_CACHE": str(cache)}).invoke(cli, command).exit_code == 0
+    (entry,) = cache.iterdir()
+    before = entry.read_bytes()
+    (tmp_path / "b.vmfb").write_bytes(b"something else")
+    assert entry.read_bytes() == before
+
+
+def test_sources_edited_since_they_were_imported_give_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vmfb: Path
+) -> None:
+    """The key says what this process has imported, which is not what is on disk."""
+    Cache(tmp_path).store("a", vmfb)
+    edited = Path(cache_module.__file__)
+    monkeypatch.setattr(cache_module, "_sources", lambda _: [edited])
+    Cache(tmp_path).store("b", vmfb)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.vmfb"]
 
 
 def test_what_a_killed_writer_left_is_nobodys_entry(vmfb: Path, tmp_path: Path) -> None:
@@ -146,7 +203,7 @@ def test_entries_are_whole_while_others_write_and_clear(vmfb: Path, tmp_path: Pa
 
 
 def test_the_least_recently_used_go_first(vmfb: Path, tmp_path: Path) -> None:
-    size = vmfb.stat().st_size
+    size = vmfb.stat().st_size + 1  # and the key
     cache = Cache(tmp_path / "cache", limit=2 * size)
     for i, key in enumerate("ab"):
         cache.store(key, vmfb)
@@ -163,6 +220,13 @@ def test_the_environment_says_where_and_how_much(monkeypatch: pytest.MonkeyPatch
     found = find_cache(True)
     assert found is not None
     assert (found.folder, found.limit) == (tmp_path, 3072)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PIPELINE_CACHE", "~/programs")
+    for expanded in (find_cache(True), find_cache("~/programs")):
+        assert expanded is not None
+        assert expanded.folder == tmp_path / "programs"
+    with pytest.raises(InputError, match="~nobody-here/programs"):
+        find_cache("~nobody-here/programs")
     monkeypatch.setenv("PIPELINE_CACHE_SIZE", "much")
     with pytest.raises(InputError, match="PIPELINE_CACHE_SIZE=much: write bytes"):
         find_cache(True)
