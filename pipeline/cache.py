@@ -27,13 +27,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pipeline.shape_lib import user_cache
+
 from .errors import InputError
 from .runtime import ArtifactError, cpu_features
 from .runtime.artifact import read_manifest
 from .runtime.manifest import Manifest
-
-FOLDER_VARIABLE = "PIPELINE_CACHE"
-"""A folder, or "off"."""
 
 SIZE_VARIABLE = "PIPELINE_CACHE_SIZE"
 """Bytes, or a number with K, M or G."""
@@ -136,30 +135,19 @@ class Cache:
 
 
 def default_cache() -> Cache | None:
-    """The cache that the environment names, by default in the user's cache folder; None where it is off.
+    """The cache in the folder that `user_cache` finds; None where it finds none.
 
     Raises InputError for a size that is none.
     """
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named == "off":
-        return None
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Cache(_home_expanded(named or Path(home) / "pipeline"), _limit())
+    folder = user_cache.base()
+    return None if folder is None else Cache(folder, _limit())
 
 
 def find_cache(asked: bool | str | os.PathLike[str]) -> Cache | None:
-    """What ``cache=`` asks for: none, the default one, or a folder. Raises InputError as `default_cache` does."""
+    """What ``cache=`` asks for: none, the default one, or a folder."""
     if isinstance(asked, bool):
         return default_cache() if asked else None
-    return Cache(_home_expanded(asked), _limit())
-
-
-def _home_expanded(folder: str | os.PathLike[str]) -> Path:
-    """A shell leaves the ``~`` in ``PIPELINE_CACHE="~/programs"`` alone."""
-    try:
-        return Path(folder).expanduser()
-    except RuntimeError as error:
-        raise InputError(f"the cache's folder {folder}: {error}") from error
+    return Cache(Path(os.path.expanduser(asked)), _limit())
 
 
 def _limit() -> int:

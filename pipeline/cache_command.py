@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .cache import FOLDER_VARIABLE, Cache, default_cache
+from pipeline.shape_lib.user_cache import FOLDER_VARIABLE
+
+from .cache import Cache, default_cache
 from .display import human_bytes
 from .errors import InputError
 
@@ -28,7 +30,7 @@ def clear() -> None:
 def _cache() -> Cache:
     cache = default_cache()
     if cache is None:
-        raise InputError(f"the cache is off: {FOLDER_VARIABLE}=off")
+        raise InputError(f"there is no cache: {FOLDER_VARIABLE}=off, or a user without a home folder")
     return cache
 
 

@@ -7,17 +7,26 @@ import os
 import tempfile
 from pathlib import Path
 
+FOLDER_VARIABLE = "PIPELINE_CACHE"
+"""A folder, or "off"."""
+
+
+def base() -> Path | None:
+    """The folder of all caches, which the environment names; by default in the user's cache folder.
+
+    None where it is off, and for a user without a home, as in some containers. A ``~`` stands for the home: shells
+    leave it alone in ``PIPELINE_CACHE="~/programs"``.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return None if named == "off" else Path(os.path.expanduser(named))
+    user = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return None if user.startswith("~") else Path(user) / "pipeline"
+
 
 def folder(kind: str) -> Path:
-    """Where results of one kind are kept: in ``PIPELINE_CACHE``, or the user's cache folder."""
-    chosen = os.environ.get("PIPELINE_CACHE")
-    if chosen:
-        return Path(chosen) / kind
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # a user without a home, as in some containers
-        base = Path(os.devnull)
-    return base / "pipeline" / kind
+    """Where results of one kind are kept; where none are, a folder that cannot be."""
+    return (base() or Path(os.devnull)) / kind
 
 
 def read(path: Path) -> bytes | None:
