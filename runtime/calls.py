@@ -16,6 +16,7 @@ from .device import Device
 from .dims import Bounds, evaluate, symbols
 from .direct_calls import DirectCall, is_direct
 from .errors import ArtifactError, ExecutionError
+from .interrupts import interrupts_wait
 from .manifest import INITIAL_STATE, EntryPoint, ValueSpec
 from .sharing import NOWHERE, Span, sharers
 from .state import State, StateTensor
@@ -104,6 +105,11 @@ class EntryCall:
         self._has_state = bool(entry.state_inputs or entry.state_outputs)
         self._direct = program.direct_call(entry)
 
+    @property
+    def draws(self) -> bool:
+        """Whether each call takes random numbers."""
+        return bool(self._entry.draws)
+
     def __call__(
         self,
         state: State,
@@ -143,7 +149,10 @@ class EntryCall:
 
     def _run(self, state: State, values: list[Any], arguments: list[Any], sizes: dict[str, int]) -> list[Any]:
         """Runs the function and stores the state; the results are ints, and arrays that share no memory."""
-        with state.lock if self._has_state else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if self._has_state:
+                stack.enter_context(state.lock)
+                stack.enter_context(interrupts_wait())
             before = [state.tensors[name] for name in self._entry.state_inputs]
             views = [*arguments, *(tensor.view for tensor in before)]
             flat = self._program.run(self._entry.name, views, self._result_count)

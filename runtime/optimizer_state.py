@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def from_torch_form(
         found[rate_name(number)] = np.float64(group["lr"])
         for index, name in zip(group["params"], own.parameters, strict=True):
             _add(found, specs, name, own.state[name], states.get(index) or {})
+    _refuse_late_dampening(training, groups, states)
     found[STEPS] = np.int64(_steps(states))
     return found
 
@@ -115,5 +116,24 @@ def _as_array(value: Any, spec: TensorSpec) -> Any:
 
 def _steps(states: Mapping[Any, Mapping[str, Any]]) -> int:
     counts = [int(state["step"]) for state in states.values() if "step" in state]
-    begun = any(value is not None for state in states.values() for value in state.values())
-    return max(counts, default=int(begun))
+    return max(counts, default=int(any(map(_has_begun, states.values()))))
+
+
+def _has_begun(state: Mapping[str, Any]) -> bool:
+    return any(value is not None for value in state.values())
+
+
+def _refuse_late_dampening(
+    training: Training, groups: Sequence[Mapping[str, Any]], states: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    """SGD's first step of a parameter is not damped; a compiled step does its first for all of them at once."""
+    if not any(map(_has_begun, states.values())):
+        return
+    for group, own in zip(groups, training.groups, strict=True):
+        names = zip(group["params"], own.parameters, strict=True)
+        late = [name for index, name in names if own.state[name] and not _has_begun(states.get(index) or {})]
+        if late and group.get("dampening") and group.get("momentum"):
+            raise ArgumentError(
+                f"'{late[0]}' has no momentum yet while other parameters have, and the optimizer has dampening; do a "
+                "step of PyTorch's with all of them first"
+            )

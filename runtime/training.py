@@ -32,6 +32,7 @@ class TrainingStep(Executable):
     """
 
     _seed: int | None = None
+    _drawn: tuple[int, int] = (-1, 0)  # after how many steps numbers were drawn last, and how many times
 
     @property
     def training(self) -> Training:
@@ -45,17 +46,26 @@ class TrainingStep(Executable):
         return self._run(self._call_of("train_step"), args, kwargs)
 
     def _run(self, call: EntryCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        source = None if self._seed is None else NumpySource([self._seed, self.steps])
-        return call(self._state, args, kwargs, source)
+        return call(self._state, args, kwargs, self._source() if call.draws else None)
+
+    def _source(self) -> NumpySource | None:
+        """A generator of its own for each call, so that micro-batches of one step draw different numbers."""
+        if self._seed is None:
+            return None
+        steps, (before, count) = self.steps, self._drawn
+        self._drawn = steps, count + 1 if steps == before else 0
+        return NumpySource([self._seed, *self._drawn])
 
     def seed(self, value: int | None) -> None:
-        """From now on random numbers come from NumPy, with or without torch, seeded by `value` and the step's number.
+        """From now on random numbers come from NumPy, with or without torch.
 
-        So a run that is resumed draws what it would have drawn. None: from torch's generator again, where it is.
+        They are seeded by `value`, the step's number and that of the call since the step before, so that a run that
+        is resumed draws what it would have drawn. None: from torch's generator again, where it is.
         """
         if value is not None and value < 0:
             raise ArgumentError(f"a seed must not be negative, got {value}")
         self._seed = value
+        self._drawn = -1, 0
 
     @property
     def steps(self) -> int:
@@ -72,7 +82,7 @@ class TrainingStep(Executable):
     @learning_rates.setter
     def learning_rates(self, value: float | Sequence[float]) -> None:
         names = self._rate_names()
-        rates = [float(value)] * len(names) if isinstance(value, (int, float)) else [float(v) for v in value]
+        rates = _as_rates(value, len(names))
         if len(rates) != len(names):
             raise ArgumentError(f"the optimizer has {len(names)} parameter groups, got {len(rates)} rates")
         self._state.update({name: np.float64(rate) for name, rate in zip(names, rates, strict=True)})
@@ -163,5 +173,15 @@ class TrainingStep(Executable):
         return found
 
 
+def _as_rates(value: Any, count: int) -> list[float]:
+    """`value`, a number (one of NumPy's or a tensor too) for all groups or one for each."""
+    try:
+        return [float(value)] * count if np.ndim(value) == 0 else [float(part) for part in value]
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"learning_rates must be a number or a sequence of numbers, got {value!r}"
+        ) from error
+
+
 def _same(first: Any, second: Any) -> bool:
-    return first is second or bool(np.array_equal(to_numpy(first), to_numpy(second)))
+    return first is second or bool(np.array_equal(to_numpy(first), to_numpy(second), equal_nan=True))

@@ -52,7 +52,8 @@ def compile_training(
     optimizer: over the model's parameters: SGD, Adam, AdamW, NAdam, RAdam, Adagrad, RMSprop, Adafactor or Muon of
         torch.optim, new or in the middle of a run. Its settings are compiled in, except the learning rates.
     args: an example batch; its shapes and dtypes are compiled in.
-    clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does.
+    clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does for
+        ``model.parameters()``.
     forward_args: example arguments of the model for the entry point `forward`; by default the batch without its
         target. Where the loss calls the model itself there is no such entry point unless they are given.
     entry_points: which to compile: `train_step`, `forward` (the model in evaluation mode), `loss_and_gradients`,
@@ -152,15 +153,15 @@ def _trace(
     state = read_optimizer(optimizer, parameters, with_gradient)
     if not state.trained:
         raise InputError("the optimizer holds none of the parameters that the loss depends on")
-    update = trace_update(state, parameters, clip_norm)
-    return Traced(model, gradients, state, update, batch_names(model, loss_fn, len(args)))
+    update = trace_update(state, {name: parameters[name] for name in with_gradient}, clip_norm)
+    return Traced(model, gradients, with_gradient, state, update, batch_names(model, loss_fn, len(args)))
 
 
 def _specs(
     traced: Traced, args: tuple[Any, ...], forward_args: tuple[Any, ...] | None
 ) -> dict[str, EntrySpec]:
     parameters = dict(traced.model.named_parameters())
-    gradients = {name: torch.zeros_like(parameters[name]).detach() for name in traced.optimizer.trained}
+    gradients = {name: torch.zeros_like(parameters[name]).detach() for name in traced.with_gradient}
     found = {
         "train_step": EntrySpec(args, method="train_step"),
         "loss_and_gradients": EntrySpec(args, method="loss_and_gradients"),

@@ -27,6 +27,8 @@ from torch._functorch._aot_autograd.descriptors import (
     TangentAOTInput,
 )
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
@@ -109,6 +111,7 @@ def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
         warnings.catch_warnings(),
         _compiling_state_context(),
         _lines_kept(),
+        _tensors_from_outside(),
     ):
         warnings.simplefilter("ignore")
         try:
@@ -120,6 +123,11 @@ def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
         module = joint.graph_module
     _give_lines_to_backward(module)
     return _flat(module, _first_names(loss))
+
+
+def _tensors_from_outside() -> contextlib.AbstractContextManager[Any]:
+    """Tensors that are no part of the model, such as weights of the classes that the loss holds, become constants."""
+    return tracing(TracingContext(FakeTensorMode(allow_non_fake_inputs=True)))
 
 
 def _lines_kept() -> contextlib.AbstractContextManager[Any]:
@@ -203,6 +211,11 @@ def _trace_error(error: Exception) -> Exception:
     line = raising_line(error)
     at = f" (at {line})" if line else ""
     message = str(error).strip()
+    if "mutating a non-functional tensor" in message:
+        return UnsupportedError(
+            f"the training step updates a tensor in place that is none of the model's parameters and buffers{at}; "
+            "make it state with self.register_buffer(...)"
+        )
     if type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
         return UnsupportedError(
             f"the training step's control flow depends on a tensor's values{at}; use torch.where, or keep that "

@@ -11,6 +11,8 @@ from torch import nn
 
 from pipeline.errors import InputError, UnsupportedError
 
+from .side_effects import assignments_written
+
 
 class BatchLoss(nn.Module):
     """``forward(*batch)`` is the loss, of shape () and a floating type.
@@ -27,11 +29,15 @@ class BatchLoss(nn.Module):
 
     def forward(self, *batch: Any) -> torch.Tensor:
         """The loss, as the user's function gives it."""
+        with assignments_written(self.model):
+            return _checked(self._call(*batch))
+
+    def _call(self, *batch: Any) -> Any:
         loss_fn = self._loss[0]
         if self._takes_model:
-            return _checked(loss_fn(self.model, *batch))
+            return loss_fn(self.model, *batch)
         *inputs, target = batch
-        return _checked(loss_fn(self.model(*inputs), target))
+        return loss_fn(self.model(*inputs), target)
 
 
 def takes_model(loss_fn: Callable[..., Any]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ SUPPORTED: tuple[type[optim.Optimizer], ...] = (
 # Numbers that all parameters of a group have in common, unless some joined it later.
 _COUNTS = ("step", "mu_product")
 
-_TRACED = {"foreach": False, "fused": False, "differentiable": False, "capturable": True}
+_TRACED = {"foreach": False, "fused": False, "differentiable": False, "capturable": False}
 
 Tensors = dict[str, torch.Tensor]
 
@@ -104,8 +104,11 @@ def read_optimizer(
     names = {id(parameter): name for name, parameter in parameters.items()}
     groups = [_group(optimizer, group, names, set(with_gradient)) for group in optimizer.param_groups]
     state = OptimizerState(optimizer, groups)
-    for number, (group, values) in enumerate(zip(groups, _states(optimizer, names, groups), strict=True)):
-        _add_states(state, number, group, values)
+    for number, values in enumerate(_states(optimizer, names, groups)):
+        _add_states(state, number, values)
+    for name, values in _states_at_rest(optimizer, names, state.trained).items():
+        _add_state(state, name, values, shared=(), number=0)
+    _refuse_late_dampening(state)
     state.steps = _steps_done(optimizer)
     return state
 
@@ -156,14 +159,33 @@ def _states(
         }
         stand_ins = {name: _with_zero_gradient(parameter) for name, parameter in parameters.items()}
         given = {stand_ins[name]: dict(optimizer.state.get(p, {})) for name, p in parameters.items()}
-        copy = _copy(optimizer, [{**group, **_begun(group), "params": list(stand_ins.values())}], given)
+        begun = {key: False for key in _TRACED if key in group}
+        copy = _copy(optimizer, [{**group, **begun, "params": list(stand_ins.values())}], given)
         _begin(copy)
         found.append({name: _tensors(copy, stand_in) for name, stand_in in stand_ins.items()})
     return found
 
 
-def _begun(group: dict[str, Any]) -> dict[str, Any]:
-    return {key: False for key in _TRACED if key in group}
+def _states_at_rest(
+    optimizer: optim.Optimizer, names: Mapping[int, str], trained: Collection[str]
+) -> dict[str, Tensors]:
+    """The state from earlier steps of parameters that get no gradient now, which no step changes."""
+    return {
+        names[id(parameter)]: {
+            key: torch.as_tensor(value) for key, value in values.items() if value is not None
+        }
+        for parameter, values in optimizer.state.items()
+        if names[id(parameter)] not in trained
+    }
+
+
+def _traced(optimizer: optim.Optimizer, group: dict[str, Any]) -> dict[str, Any]:
+    """The settings that choose among PyTorch's implementations, for tracing: the one that says most plainly what to do.
+
+    RAdam looks at its step count in Python, but where it is capturable.
+    """
+    found = _TRACED | {"capturable": isinstance(optimizer, optim.RAdam)}
+    return {key: value for key, value in found.items() if key in group}
 
 
 def _with_zero_gradient(parameter: nn.Parameter) -> torch.Tensor:
@@ -201,15 +223,43 @@ def _copy(
     return copy
 
 
-def _add_states(state: OptimizerState, number: int, group: Group, values: Mapping[str, Tensors]) -> None:
-    shared = {
+def _add_states(state: OptimizerState, number: int, values: Mapping[str, Tensors]) -> None:
+    shared = [
         key for key in _COUNTS if _agree([tensors[key] for tensors in values.values() if key in tensors])
-    }
+    ]
     for name, tensors in values.items():
-        for key, tensor in tensors.items():
-            place = f"optimizer.{key}." + (f"group{number}" if key in shared else name)
-            state.tensors.setdefault(place, tensor.detach())
-            state.places.setdefault(name, {})[key] = place
+        _add_state(state, name, tensors, shared, number)
+
+
+def _add_state(
+    state: OptimizerState, name: str, tensors: Tensors, shared: Collection[str], number: int
+) -> None:
+    """Adds a parameter's state. shared: the keys that all parameters of its group, number `number`, have in common."""
+    for key, tensor in tensors.items():
+        place = f"optimizer.{key}." + (f"group{number}" if key in shared else name)
+        state.tensors.setdefault(place, tensor.detach())
+        state.places.setdefault(name, {})[key] = place
+
+
+def _refuse_late_dampening(state: OptimizerState) -> None:
+    """SGD's first step of a parameter is not damped; a compiled step does its first for all of them at once."""
+    optimizer = state.optimizer
+    begun = {id(parameter) for parameter, values in optimizer.state.items() if _has_begun(values)}
+    for group, own in zip(optimizer.param_groups, state.groups, strict=True):
+        trained = [p for p, name in zip(group["params"], own.names, strict=True) if name in own.trained]
+        if begun and _is_damped(own.options) and any(id(parameter) not in begun for parameter in trained):
+            raise UnsupportedError(
+                "the optimizer has dampening and is in the middle of a run, but for some parameters at its beginning; "
+                "do a step with all of them first"
+            )
+
+
+def _has_begun(state: Mapping[str, Any]) -> bool:
+    return any(value is not None for value in state.values())
+
+
+def _is_damped(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("dampening") and options.get("momentum"))
 
 
 def _agree(tensors: Sequence[torch.Tensor]) -> bool:
@@ -221,7 +271,7 @@ def _steps_done(optimizer: optim.Optimizer) -> int:
     counts = [int(state["step"]) for state in states if "step" in state]
     if counts:
         return max(counts)
-    return int(any(value is not None for state in states for value in state.values()))
+    return int(any(map(_has_begun, states)))
 
 
 def _is_plain(value: Any) -> bool:
@@ -252,11 +302,14 @@ class Update:
 
 
 def trace_update(
-    state: OptimizerState, parameters: Mapping[str, nn.Parameter], clip_norm: float | None
+    state: OptimizerState, gradients: Mapping[str, torch.Tensor], clip_norm: float | None
 ) -> Update:
-    """Traces a step of the optimizer behind the clipping of the gradients' common norm."""
-    chosen = {name: parameters[name].detach() for name in state.trained}
-    gradients = {name: torch.empty_like(tensor) for name, tensor in chosen.items()}
+    """Traces a step of the optimizer behind the clipping of the gradients' common norm.
+
+    gradients: tensors like those of the step, by parameter; of all parameters that count for the norm.
+    """
+    gradients = {name: tensor.detach() for name, tensor in gradients.items()}
+    chosen = {name: torch.empty_like(gradients[name]) for name in state.trained}
     rates = [torch.zeros((), dtype=torch.float64) for _ in state.groups]
     example = (chosen, gradients, state.tensors, rates, torch.zeros((), dtype=torch.int64))
     # At first in place, as PyTorch's optimizers work.
@@ -287,8 +340,7 @@ class _Step:
 
     def _differs_at_first(self) -> bool:
         """SGD with dampening begins with the whole gradient in its buffer."""
-        options = [group.options for group in self._state.groups]
-        return any(option.get("dampening") and option.get("momentum") for option in options)
+        return any(_is_damped(group.options) for group in self._state.groups)
 
     def _run(
         self,
@@ -304,7 +356,7 @@ class _Step:
             stand_in.grad = gradients[name].clone()
         values = {stand_in: self._values(name, state, first) for name, stand_in in stand_ins.items()}
         groups = [
-            {**group.options, **{key: _TRACED[key] for key in _TRACED if key in group.options}}
+            {**group.options, **_traced(self._state.optimizer, group.options)}
             | {"lr": rate, "params": [stand_ins[name] for name in group.trained]}
             for group, rate in zip(self._state.groups, rates, strict=True)
         ]
@@ -316,7 +368,7 @@ class _Step:
         ]
         with torch.no_grad(), numbers_stay_tensors(counts):
             if self._clip_norm is not None:
-                nn.utils.clip_grad_norm_(stand_ins.values(), self._clip_norm, foreach=False)
+                _clip(stand_ins, gradients, self._clip_norm)
             inspect.unwrap(type(optimizer).step)(optimizer)
         return stand_ins, self._new_state(optimizer, stand_ins, state)
 
@@ -331,10 +383,19 @@ class _Step:
     def _new_state(self, optimizer: Any, stand_ins: Tensors, state: Tensors) -> Tensors:
         """By place: of a number that parameters share, all compute the same."""
         return {
-            place: optimizer.state[stand_ins[name]][key].to(state[place].dtype)
-            for name, places in self._state.places.items()
-            for key, place in places.items()
+            place: optimizer.state[stand_in][key].to(state[place].dtype)
+            for name, stand_in in stand_ins.items()
+            for key, place in self._state.places.get(name, {}).items()
         }
+
+
+def _clip(stand_ins: Tensors, gradients: Tensors, norm: float) -> None:
+    """Clips as for all of a model's parameters, some of which the optimizer may not have."""
+    everything = [stand_ins.get(name, gradient.detach()) for name, gradient in gradients.items()]
+    for tensor, gradient in zip(everything, gradients.values(), strict=True):
+        if tensor.grad is None:
+            tensor.grad = gradient.clone()
+    nn.utils.clip_grad_norm_(everything, norm, foreach=False)
 
 
 def _chosen(condition: torch.Tensor, these: Tensors, others: Tensors) -> Tensors:

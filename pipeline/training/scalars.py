@@ -36,8 +36,7 @@ def numbers_stay_tensors(counts: Iterable[tuple[torch.Tensor, str]]) -> Iterator
     """While it is open, `item` gives a tensor, and factors may be tensors.
 
     counts: steps, each with a name; those of one name are equal whenever powers to them are taken. Powers to them
-        are products (Vulkan has no exponential function in float64), computed once for a name.
-    torch.optim then takes the ways it has for being compiled ("capturable"), which hold for every step count.
+        are products (as Vulkan has no exponential function in float64), computed once for a name.
     """
     with (
         _compiling_state_context(),
@@ -66,6 +65,8 @@ class _TensorNumbers(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "item":
             return as_number(args[0])
+        if name == "pow" and args[1:] == (0.5,):  # Vulkan has no exponential function in float64
+            return torch.sqrt(args[0])
         if name == "__rpow__" and id(args[0]) in self._counts and isinstance(args[1], float):
             key = args[1], self._counts[id(args[0])]
             if key not in self._powers:
@@ -95,13 +96,18 @@ def whole_power(base: float, count: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def _smaller(first: Any, second: Any) -> torch.Tensor:
-    return torch.minimum(*_both(first, second))
+def _smaller(*values: Any) -> Any:
+    return torch.minimum(*_both(values)) if _traced(values) else min(values)
 
 
-def _larger(first: Any, second: Any) -> torch.Tensor:
-    return torch.maximum(*_both(first, second))
+def _larger(*values: Any) -> Any:
+    return torch.maximum(*_both(values)) if _traced(values) else max(values)
 
 
-def _both(*values: Any) -> list[torch.Tensor]:
+def _traced(values: tuple[Any, ...]) -> bool:
+    """Whether one is a tensor; another thread's Adafactor may take its steps in eager meanwhile."""
+    return any(isinstance(value, torch.Tensor) for value in values)
+
+
+def _both(values: tuple[Any, ...]) -> list[torch.Tensor]:
     return [torch.as_tensor(value, dtype=torch.float64) for value in values]

@@ -7,27 +7,33 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from pipeline.errors import UnsupportedError
 from pipeline.runtime.training_manifest import STEPS, Training, rate_name
 
 from .gradients import LossGradients
 from .optimizers import OptimizerState, Tensors, Update
+from .side_effects import assignments_written
 
 _MODEL = "model."
 
 
 @dataclass
 class Traced:
-    """The parts of a training step. batch_names: of the batch's arguments."""
+    """The parts of a training step.
+
+    with_gradient: the parameters that the loss depends on. batch_names: of the batch's arguments.
+    """
 
     model: nn.Module
     gradients: LossGradients
+    with_gradient: list[str]
     optimizer: OptimizerState
     update: Update
     batch_names: list[str]
@@ -68,26 +74,40 @@ class StepModule(nn.Module):
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own result, in evaluation mode."""
         model = self._traced[0].model
-        tensors = {name: self.get_buffer(_MODEL + name) for name in _tensors(model)}
         with _evaluating(model), torch.no_grad():
-            return torch.func.functional_call(model, tensors, args, kwargs)
+            return torch.func.functional_call(_Prediction(model), self._model_tensors(), args, kwargs)
+
+    def _model_tensors(self) -> Tensors:
+        return {_MODEL + name: self.get_buffer(_MODEL + name) for name in _tensors(self._traced[0].model)}
 
     def _gradients(self, batch: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
         traced = self._traced[0]
-        tensors = {_MODEL + name: self.get_buffer(_MODEL + name) for name in _tensors(traced.model)}
-        loss, gradients, updates = traced.gradients(tensors, batch)
+        loss, gradients, updates = traced.gradients(self._model_tensors(), batch)
         self._store(updates)
         found = {name.removeprefix(_MODEL): gradient for name, gradient in gradients.items()}
-        return loss, {name: found[name] for name in traced.optimizer.trained}
+        return loss, {name: found[name] for name in traced.with_gradient}
 
     def _store(self, values: Mapping[str, torch.Tensor]) -> None:
         for name, value in values.items():
             self.get_buffer(name).copy_(value)
 
 
+class _Prediction(nn.Module):
+    """The model's result, with what it assigns to buffers written into them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with assignments_written(self.model):
+            return self.model(*args, **kwargs)
+
+
 def describe(traced: Traced) -> Training:
     """What the manifest says about the step."""
     canonical = {id(tensor): name for name, tensor in _tensors(traced.model).items()}
+    _check_state_dict(traced.model, canonical.keys())
     optimizer = traced.optimizer.optimizer
     return Training(
         model={
@@ -99,6 +119,15 @@ def describe(traced: Traced) -> Training:
         groups=traced.optimizer.described(),
         begins_empty=not isinstance(optimizer, torch.optim.Adagrad),
     )
+
+
+def _check_state_dict(model: nn.Module, known: Collection[int]) -> None:
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor) and id(tensor) not in known:
+            raise UnsupportedError(
+                f"the model's state_dict() has '{name}', which is none of its parameters and buffers (a state_dict "
+                "hook makes it?)"
+            )
 
 
 def state_names(traced: Traced) -> set[str]:

@@ -1,5 +1,6 @@
 """``pipeline compile --train`` and ``pipeline train``, which runs where there is no torch."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import pipeline
+from pipeline.batches import Batches
 from pipeline.cli import cli
 
 MODEL = """
@@ -99,6 +101,8 @@ BAD_DATA = {
                         "holds 7 samples, too few for a batch"),
     "different lengths": ({"input": np.zeros((16, 4), np.float32), "target": np.zeros(8, np.int64)},
                           "different numbers of batches (input: 2, target: 1)"),
+    "a few samples more": ({"input": np.zeros((16, 4), np.float32), "target": np.zeros(19, np.int64)},
+                           "different numbers of samples (input: 16, target: 19)"),
     "another dtype": ({"input": np.zeros((8, 4)), "target": np.zeros(8, np.int64)}, "'input' must be 8x4xf32"),
 }  # fmt: skip
 
@@ -109,6 +113,60 @@ def test_data_that_does_not_fit(folder: Path, tmp_path: Path, case: str) -> None
     np.savez(tmp_path / "bad.npz", **arrays)
     done = call("train", folder / "m.vmfb", "--data", tmp_path / "bad.npz", "--steps", 1)
     assert message in str(done.exception)
+
+
+def test_shuffling_keeps_samples_together(folder: Path, tmp_path: Path) -> None:
+    """Whichever arrays hold samples, and whichever batches; each pass has an order of its own."""
+    entry = pipeline.load(folder / "m.vmfb").manifest.entry_points["train_step"]
+    numbers = np.arange(32)
+    inputs, targets = np.repeat(numbers[:, None], 4, 1).astype(np.float32), numbers
+    for case, arrays in {
+        "samples": (inputs, targets),
+        "batches": (inputs.reshape(4, 8, 4), targets.reshape(4, 8)),
+        "both": (inputs, targets.reshape(4, 8)),
+    }.items():
+        np.savez(tmp_path / f"{case}.npz", *arrays)
+        found = Batches(entry, tmp_path / f"{case}.npz", shuffle_seed=3)
+        batches = [found[number] for number in range(8)]
+        assert all((batch["input"][:, 0] == batch["target"]).all() for batch in batches), case
+        seen = np.concatenate([batch["target"] for batch in batches]).reshape(2, 32)
+        assert (np.sort(seen) == numbers).all(), case
+        assert (seen[0] != numbers).any() and (seen[0] != seen[1]).any(), case
+
+
+def test_files_that_hold_no_arrays(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((8, 4), np.float32))
+    np.savez(tmp_path / "whole.npz", np.zeros((8, 4), np.float32), np.zeros(8, np.int64))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:-30])
+    for name, message in {"one.npy": "holds one array", "cut.npz": "not a readable .npz"}.items():
+        done = call("train", folder / "m.vmfb", "--data", tmp_path / name, "--steps", 1)
+        assert message in str(done.exception)
+
+
+def test_ctrl_c_waits_for_the_end_of_a_step(folder: Path) -> None:
+    """The loss is computed and part of the state updated in place when the signal comes."""
+    step, before = pipeline.load(folder / "m.vmfb"), signal.getsignal(signal.SIGINT)
+    program, batch = (
+        step._call_of("train_step")._program,
+        (np.ones((8, 4), np.float32), np.zeros(8, np.int64)),
+    )
+    expected = step.new_state()
+    step.seed(0)
+    expected.seed(0)
+    expected(*batch)
+
+    class Interrupted:
+        def run(self, *args: object) -> list[object]:
+            found = program.run(*args)
+            signal.raise_signal(signal.SIGINT)
+            return found
+
+    step._call_of("train_step")._program = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        step(*batch)
+    assert step.steps == 1 and signal.getsignal(signal.SIGINT) is before
+    values = expected.state_dict()
+    assert all((value == values[name]).all() for name, value in step.state_dict().items())
 
 
 def test_batches_in_order_of_the_arguments(folder: Path, tmp_path: Path) -> None:

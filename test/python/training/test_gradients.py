@@ -1,5 +1,6 @@
 """The joint graph of a loss: eager's values and gradients, and the user's lines."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -75,6 +76,49 @@ def test_an_argument_that_is_updated_is_refused() -> None:
     model = nn.Sequential(Doubled(), nn.Linear(4, 3))
     with pytest.raises(pipeline.UnsupportedError, match="updates an argument of the batch in place"):
         trace_gradients(BatchLoss(model, nn.CrossEntropyLoss()), batch())
+
+
+class Assigns(nn.Module):
+    """Counts in an attribute, and does `what` with the model's tensors."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what, self.calls, self.last, self.sums = what, 1, None, torch.zeros(3)
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("average", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.last = self.linear(x) * self.calls
+        exec(self.what)
+        return self.last
+
+
+def test_a_pass_leaves_the_model_as_it_was() -> None:
+    model = Assigns("self.average = self.average + self.last.mean(0); self.seen = x")
+    before, x = dict(vars(model)), batch()
+    average = model.average
+    found = trace_gradients(BatchLoss(model, nn.CrossEntropyLoss()), x)
+    assert vars(model) == before and model.average is average and average.eq(0).all()
+    tensors = {f"model.{name}": value.detach() for name, value in model.state_dict().items()}
+    loss, _, updates = found(tensors, x)
+    torch.testing.assert_close(loss, nn.CrossEntropyLoss()(model(x[0]), x[1]).detach())
+    torch.testing.assert_close(updates, {"model.average": model.average.detach()})
+
+
+REFUSED = {
+    "self.sums.add_(self.last.detach().mean(0))": "updates a tensor in place that is none of the model",
+    "self.average = None": "makes the buffer 'average' nothing, it was float32[3]",
+    "self.average = x[0].double()": "makes the buffer 'average' float64[4], it was float32[3]",
+    "self.linear.bias = nn.Parameter(x[0, :3])": "replaces the parameter 'linear.bias'",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_updates_that_cannot_be_followed_are_refused(what: str) -> None:
+
+    with pytest.raises(pipeline.UnsupportedError, match=re.escape(REFUSED[what])):
+        trace_gradients(BatchLoss(Assigns(what), nn.CrossEntropyLoss()), batch())
 
 
 def annotated(net: nn.Module, tokens: torch.Tensor) -> torch.Tensor:

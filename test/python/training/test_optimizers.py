@@ -59,12 +59,14 @@ def traced_steps(
     state: OptimizerState, values: dict[str, nn.Parameter], seed: int
 ) -> dict[str, torch.Tensor]:
     """The same with the graph; the new parameters. Leaves the new state in `state`."""
-    update, generator = trace_update(state, values, 2.0), torch.Generator().manual_seed(seed)
+    gradients = {name: value for name, value in values.items() if name in state.trained}
+    update, generator = trace_update(state, gradients, 2.0), torch.Generator().manual_seed(seed)
     rates = [torch.tensor(group.rate, dtype=torch.float64) for group in state.groups]
     chosen = {name: values[name].detach() for name in state.trained}
     for count in range(state.steps, state.steps + 10):
         gradients = {name: torch.randn(tensor.shape, generator=generator) for name, tensor in chosen.items()}
-        chosen, state.tensors = update(chosen, gradients, state.tensors, rates, torch.tensor(count))
+        chosen, new = update(chosen, gradients, state.tensors, rates, torch.tensor(count))
+        state.tensors |= new
     return chosen
 
 
@@ -89,6 +91,23 @@ def test_a_graph_is_the_optimizer(name: str) -> None:
         steps(optimizer, values, trained, seed)
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_nothing_to_learn_and_no_rate(name: str) -> None:
+    """A warm-up may begin at a rate of zero, and Adam's second moment is zero where the gradient is."""
+    cls, settings = SETTINGS[name]
+    values = parameters(matrices_only=True)
+    optimizer = cls([{"params": [values["wide"]], "lr": 0.0}, {"params": [values["square"]]}], **settings)
+    gradients = {"wide": torch.eye(4, 5), "square": torch.zeros(3, 3)}
+    state = read_optimizer(optimizer, values, list(values))
+    rates = [torch.tensor(group.rate, dtype=torch.float64) for group in state.groups]
+    chosen = {name: value.detach().clone() for name, value in values.items()}
+    found, _ = trace_update(state, values, None)(chosen, gradients, state.tensors, rates, torch.tensor(0))
+    for key, value in values.items():
+        value.grad = gradients[key]
+    optimizer.step()
+    torch.testing.assert_close(found, {key: value.detach() for key, value in values.items()})
+
+
 @pytest.mark.parametrize("base", [0.5, 0.9, 0.99999])
 def test_powers_to_counts_are_those_of_python(base: float) -> None:
     for count in (0, 1, 3, 10, 7000, 123456, 2**30 + 5):
@@ -105,6 +124,29 @@ def test_the_users_optimizer_stays_as_it_is() -> None:
     optimizer = optim.Adam(values.values())
     read_optimizer(optimizer, values, list(values))
     assert not optimizer.state and all(value.grad is None for value in values.values())
+
+
+def test_state_of_what_gets_no_gradient_is_kept() -> None:
+    """A parameter that an earlier loss trained, and this one does not."""
+    values = parameters(False)
+    optimizer = optim.Adam(values.values())
+    steps(optimizer, values, list(values), 1)
+    state = read_optimizer(optimizer, values, ["wide", "row"])
+    found = traced_steps(state, values, 2)
+    assert list(found) == ["wide", "row"]
+    at_rest = {key: state.tensors[place] for key, place in state.places["square"].items()}
+    torch.testing.assert_close(at_rest, optimizer.state[values["square"]])
+    assert state.places["wide"]["step"] == state.places["row"]["step"] != state.places["square"]["step"]
+
+
+def test_dampening_begins_for_all_at_once() -> None:
+    values = parameters(False)
+    optimizer = optim.SGD([values["wide"]], lr=0.1, momentum=0.9, dampening=0.5)
+    steps(optimizer, {"wide": values["wide"]}, ["wide"], 1)
+    optimizer.add_param_group({"params": [values["row"]]})
+    assert read_optimizer(optimizer, values, ["wide"]).trained == ["wide"]
+    with pytest.raises(pipeline.UnsupportedError, match="in the middle of a run, but for some parameters"):
+        read_optimizer(optimizer, values, ["wide", "row"])
 
 
 def _hooked(model: nn.Module) -> optim.Optimizer:

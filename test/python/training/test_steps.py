@@ -16,7 +16,11 @@ CLIP = 0.5
 
 
 class Convolutions(nn.Module):
-    """Batch norm, max-pooling, dropout, a frozen layer, a parameter that nothing reads, and one shape ()."""
+    """Batch norm, max-pooling, dropout, a frozen layer, and all that a model may hold besides.
+
+    A parameter that nothing reads, one of shape (), one that is not the optimizer's, a buffer that is assigned anew,
+    and attributes that are tensors, read and written.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,21 +30,28 @@ class Convolutions(nn.Module):
         self.frozen = nn.Linear(36, 16).requires_grad_(False)
         self.unused = nn.Parameter(torch.ones(3))
         self.scale = nn.Parameter(torch.tensor(1.5))
+        self.left_alone = nn.Parameter(torch.linspace(-9, 9, 16))
+        self.register_buffer("average", torch.zeros(16))
+        self.shift = torch.linspace(-0.1, 0.1, 16)
         self.out = nn.Linear(16, 4)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         x = nn.functional.max_pool2d(self.norm(self.conv(image)).relu(), 2)
         x = nn.functional.dropout(x.flatten(1), 0.2, self.training)
-        return self.out(torch.tanh(self.frozen(x)) * self.scale)
+        self.last = torch.tanh(self.frozen(x) + self.shift) * self.scale + self.left_alone / 10
+        if self.training:
+            self.average = 0.9 * self.average + 0.1 * self.last.detach().mean(0)
+        return self.out(self.last)
 
 
 def adam(model: nn.Module) -> torch.optim.Optimizer:
-    bodies = [parameter for name, parameter in model.named_parameters() if not name.startswith("out")]
+    others = ("out", "left_alone")
+    bodies = [parameter for name, parameter in model.named_parameters() if not name.startswith(others)]
     groups = [{"params": bodies}, {"params": model.out.parameters(), "lr": 3e-3, "weight_decay": 0.1}]
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.8, 0.99))
 
 
-LOSS = nn.CrossEntropyLoss(label_smoothing=0.1, ignore_index=0)
+LOSS = nn.CrossEntropyLoss(torch.tensor([9.0, 1.0, 2.0, 0.5]), label_smoothing=0.1, ignore_index=0)
 
 
 def batches(count: int, seed: int = 0) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -174,6 +185,11 @@ def test_seeded_steps_draw_from_numpy(both: Any) -> None:
     assert [step(*batch) for _ in range(3)] == [again(*batch) for _ in range(3)]
     again.seed(4)
     assert step(*batch) != again(*batch)
+    micro_batches = []
+    for one in (step.new_state(), step.new_state()):
+        one.seed(5)
+        micro_batches.append([float(one.loss_and_gradients(*batch)[0]) for _ in range(3)])
+    assert len(set(micro_batches[0])) == 3 and micro_batches[0] == micro_batches[1]
 
 
 def test_numpy_batches(both: Any) -> None:
@@ -199,6 +215,11 @@ def test_what_does_not_fit(both: Any) -> None:
         step.load_optimizer_state_dict(torch.optim.AdamW(model.parameters()).state_dict())
     with pytest.raises(ArgumentError, match="2 parameter groups, got 3 rates"):
         step.learning_rates = [1.0, 2.0, 3.0]
+    with pytest.raises(ArgumentError, match="a number or a sequence of numbers, got 'fast'"):
+        step.learning_rates = "fast"
+    for rate in (np.float32(0.5), torch.tensor(0.5), 0.5):
+        step.learning_rates = rate
+        assert step.learning_rates == [0.5, 0.5]
     with pytest.raises(ArgumentError, match="'target' must be 8xi64"):
         step(torch.randn(8, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
 
