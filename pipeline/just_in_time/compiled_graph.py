@@ -11,8 +11,9 @@ import atexit
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -72,8 +73,8 @@ class _ByReference:
         self._border = border
         self._program: Callable[..., Any] | None = None
         if border.computes:
-            artifact = _compile(border.module, settings, {})
-            self._program = Executable(artifact, device=settings.device).entry_point()
+            compiled = _compile(border.module, settings, {})
+            self._program = compiled.load(settings.device, {})
             _loaded.add(self)
 
     def unload(self) -> None:
@@ -99,7 +100,7 @@ class _Bound:
         self._program: Callable[..., Any] | None = None
         watch_optimizer_steps()
         names = {border.placeholder(i): name for i, name in self._names.items()}
-        self._artifact = _compile(border.module, settings, names)
+        self._compiled = _compile(border.module, settings, names)
 
     def __call__(self, *args: Any) -> list[Any]:
         with self._lock:
@@ -135,8 +136,7 @@ class _Bound:
         self._stamps = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
         given = zip(self._border.arguments, self._border.enter(args), strict=True)
         bound = {self._names[i]: tensor for i, tensor in given if i in self._names}
-        loaded = Executable(self._artifact, device=self._settings.device, bound=bound)
-        self._program = loaded.entry_point()
+        self._program = self._compiled.load(self._settings.device, bound)
         _loaded.add(self)
         counts.count("bindings")
 
@@ -146,11 +146,27 @@ def _has_no_version(tensor: torch.Tensor) -> bool:
     return tensor.is_inference()
 
 
-def _compile(module: GraphModule, settings: Settings, weights: dict[str, str]) -> Artifact:
+@dataclass(frozen=True)
+class _Compiled:
+    """constants: values that the graph holds itself, by name, as far as they are not inside of the artifact."""
+
+    artifact: Artifact
+    constants: dict[str, torch.Tensor]
+
+    def load(self, device: str | None, weights: Mapping[str, Any]) -> Callable[..., Any]:
+        """The program with these weights."""
+        with _plain_modes():
+            bound = {**self.constants, **weights}
+            return Executable(self.artifact, device=device, bound=bound).entry_point()
+
+
+def _compile(module: GraphModule, settings: Settings, weights: dict[str, str]) -> _Compiled:
     with _plain_modes():
-        artifact = compile_program(_capture(module, settings, weights), settings.compiler)
+        program = _capture(module, settings, weights)
+        artifact = compile_program(program, settings.compiler)
     counts.count("programs")
-    return artifact
+    given = set(weights.values())
+    return _Compiled(artifact, {name: value for name, value in program.weights.items() if name not in given})
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 import pipeline
+from pipeline import cache
 
 
 def compiled(function: Any, **settings: Any) -> Callable[..., Any]:
@@ -273,6 +274,24 @@ def test_autocast(train: bool) -> None:
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_values_that_the_graph_holds_itself(train: bool) -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(20, 20)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.linear(x) + torch.tensor([float(i) for i in range(20)])).sin()
+
+    model, x = Positions(), torch.randn(2, 20)
+    call = compiled(model)
+    with torch.set_grad_enabled(train):
+        torch.testing.assert_close(call(x), model(x))
+        model.linear.bias.data = model.linear.bias.data + 1
+        torch.testing.assert_close(call(x), model(x))
+
+
 def test_draws_are_eagers_between_graph_breaks() -> None:
     def noisy(x: torch.Tensor) -> torch.Tensor:
         x = nn.functional.dropout(x * 2, 0.3) + torch.rand_like(x)
@@ -324,6 +343,7 @@ def test_another_process_takes_programs_from_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PIPELINE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "_sources_digest", lambda: cache._SOURCES)  # whoever edits meanwhile
     torch.manual_seed(0)
     x, results = torch.randn(2, 8), []
     for _ in range(2):
