@@ -238,7 +238,13 @@ def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tens
 
 @decomposes("aten.median.default")
 def median(x: Tensor) -> Tensor:
-    """The lower median of all elements; NaN where there is one."""
+    """The lower median of all elements; NaN where there is one. Of nothing: NaN, and what processors make of it."""
+    import torch
+
+    if x.numel() == 0:
+        smallest = torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0
+        value = float("nan") if x.is_floating_point() else smallest
+        return torch.full((), value, dtype=x.dtype, device=x.device)
     return median_dim(x.reshape(-1), 0)[0]
 
 
@@ -286,6 +292,8 @@ def _merged(x: Tensor, descending: bool) -> Tensor:
 
     if x.dtype in (torch.float16, torch.bfloat16):
         x = x.to(torch.float32)
+    elif x.dtype == torch.uint32:
+        x = (x.to(torch.int64) - 2**31).to(torch.int32)
     elif not x.is_floating_point():
         x = x.to(torch.int32)
     rows = x.reshape(-1, x.shape[-1])

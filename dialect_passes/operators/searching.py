@@ -26,6 +26,8 @@ def searchsorted(
     """How many elements of the sorted last dimension go before each value; NaN goes last."""
     import torch
 
+    common = torch.result_type(sequence, x)
+    sequence, x = sequence.to(common), x.to(common)
     if sorter is not None:
         sequence = torch.gather(sequence, -1, sorter)
     after = right or side == "right"
@@ -45,7 +47,7 @@ def searchsorted_scalar(sequence: Tensor, x: Any, **options: Any) -> Tensor:
     """The place of one number."""
     import torch
 
-    return torch.searchsorted(sequence, _number(x, sequence), **options)
+    return searchsorted(sequence, _number(x, sequence), **options)
 
 
 @decomposes("aten.bucketize.Tensor")
@@ -63,9 +65,10 @@ def bucketize_scalar(x: Any, boundaries: Tensor, *, out_int32: bool = False, rig
 
 
 def _number(x: Any, sequence: Tensor) -> Tensor:
+    """In the type in which eager compares them: that of the sequence, but for a fraction among whole numbers."""
     import torch
 
-    return torch.scalar_tensor(x, dtype=sequence.dtype, device=sequence.device)
+    return torch.scalar_tensor(x, dtype=torch.result_type(sequence, x), device=sequence.device)
 
 
 def _goes_before(element: Tensor, value: Tensor, after: bool) -> Tensor:

@@ -336,4 +336,6 @@ def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, T
 @decomposes("aten.nanmedian.default")
 def nanmedian(x: Tensor) -> Tensor:
     """The lower median of all elements that are not NaN."""
+    if x.numel() == 0:
+        return x.median()
     return nanmedian_dim(x.reshape(-1), 0)[0]

@@ -35,3 +35,29 @@ class Scatter(torch.nn.Module):
 def test_reads_stay_before_writes(model):
     args = torch.randn(6, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([1, 3])
     torch.testing.assert_close(pipeline.compile(model, args=args)(*args), model(*args))
+
+
+class MovesWithin(torch.nn.Module):
+    """Parts of a tensor, and of what the model keeps, move to overlapping places of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("history", torch.arange(20.0).reshape(5, 4))
+
+    def forward(self, x):
+        down, up, kept = x.clone(), x.clone(), x.clone()
+        down[1:] = down[:-1].clone()
+        up[:-1] = up[1:].clone().reshape(-1).reshape(4, 4)
+        part = kept[:-1].clone()
+        kept[0] = 9
+        kept[1:] = part
+        self.history[1:] = self.history[:-1].clone()
+        self.history[0] = x[0]
+        return down, up, kept, part, self.history.sum(0)
+
+
+def test_a_part_moves_within_its_tensor():
+    model, x = MovesWithin(), torch.arange(20.0).reshape(5, 4)
+    compiled = pipeline.compile(model, args=(x,))
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), model(x))

@@ -64,6 +64,15 @@ class Selections(torch.nn.Module):
             *torch.mode(x, 0),
             torch.logcumsumexp(x, 0),
             torch.searchsorted(x[:, 0].contiguous(), x[0]),
+            torch.searchsorted(x[:, 0].long(), 2.5),
+            torch.searchsorted(x[:, 0].long(), x[0] + 0.5),
+            torch.bucketize(2.5, x[:, 0].int()),
+            torch.searchsorted(x[:, 0] / 10, torch.tensor(0.3, dtype=torch.float64)),
+            *(
+                f(x[:0].to(dtype))
+                for f in (torch.median, torch.nanmedian)
+                for dtype in (torch.half, torch.int8)
+            ),
             torch.nonzero(x[0, 0]),
         )
 

@@ -19,6 +19,7 @@ class Sorts(torch.nn.Module):
             *torch.sort(halves, descending=True, stable=True),
             *torch.sort(integers.to(torch.int8), dim=0, stable=True),
             *torch.sort(x.bfloat16(), stable=True),
+            *torch.sort(halves.to(torch.uint32), stable=True),
             x.topk(5).values,
             x.median(1).values,
         )
