@@ -6,8 +6,8 @@ part's. By then it has decided which operations work in place: one that does is 
 before, which see the new values. So a part gets a barrier, which costs a copy of it, where the tensor it is inserted
 into depends on such a write and the part itself does not.
 
-A part of a tensor that is inserted into the same tensor gets one too: IREE copies it from place to place, and refuses at
-run time where the two overlap.
+A part of a tensor that is inserted into the same tensor gets one too: IREE copies it from place to place, which fails
+at run time where the two overlap.
 
 Before:  %r = <reads %a>;  %b = tensor.insert_slice %x into %a;  %w = <reads %b>;  tensor.concat dim(0) %w, %r
 After:   ...                     %held = util.optimization_barrier %r;             tensor.concat dim(0) %w, %held

@@ -45,7 +45,6 @@ def searchsorted(
 @decomposes("aten.searchsorted.Scalar")
 def searchsorted_scalar(sequence: Tensor, x: Any, **options: Any) -> Tensor:
     """The place of one number."""
-    import torch
 
     return searchsorted(sequence, _number(x, sequence), **options)
 
