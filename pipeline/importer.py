@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import fx_importer
+from torch_mlir.extras.fx_as_strided import rewrite_as_strided
 
 from pipeline.dialect_passes.define_control_flow import BODIES, CONTROL, COUNTS
 from pipeline.runtime.tensors import to_numpy
@@ -23,7 +24,7 @@ from pipeline.runtime.tensors import to_numpy
 from .control_flow import ControlCall, control_call
 from .custom_calls import SYMBOL, custom_op
 from .definitions import Definitions
-from .errors import UnsupportedError
+from .errors import Unsupported, UnsupportedError
 from .program import EntryGraph, Program
 from .refusals import refused_name
 from .source_lines import user_line
@@ -48,6 +49,7 @@ def import_program(program: Program) -> ir.Module:
 
 
 def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
+    _take_strided_views(entry.module.graph)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function = importer.import_stateless_graph(entry.module.graph, func_name=entry.name)
@@ -62,6 +64,16 @@ def _import_entry(importer: fx_importer.FxImporter, entry: EntryGraph) -> None:
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(roles)
         updated = [ir.StringAttr.get(name) for name in entry.signature.state_outputs]
         function.attributes["pipeline.state_outputs"] = ir.ArrayAttr.get(updated)
+
+
+def _take_strided_views(graph: torch.fx.Graph) -> None:
+    """torch-mlir's rewriting, which importing would begin with; it raises for what it cannot say with indices."""
+    lines = [user_line(n) for n in graph.nodes if n.target is torch.ops.aten.as_strided.default]
+    try:
+        rewrite_as_strided(graph)
+    except ValueError as error:
+        operator = Unsupported("aten.as_strided.default", len(lines), str(error), tuple(filter(None, lines)))
+        raise UnsupportedError("the model uses operators that cannot be compiled:", [operator]) from error
 
 
 class _Importer(fx_importer.FxImporter):

@@ -29,14 +29,18 @@ from torch.utils._pytree import tree_structure
 
 from pipeline.errors import UnsupportedError
 
+from .memory_places import count_from_elements
+
 
 def as_exported(module: GraphModule, weights: Mapping[str, str]) -> ExportedProgram:
     """`module`, which takes and returns flat values, as an ExportedProgram; it is not changed.
 
     weights: placeholder -> name, of those whose values are known before any call; their sizes must be fixed.
-    Raises UnsupportedError for arguments and results that are neither tensors nor ints.
+    Raises UnsupportedError for arguments and results that are neither tensors nor ints, and for operators that read
+    memory outside of their arguments.
     """
     module = GraphModule(module, copy.deepcopy(module.graph))
+    count_from_elements(module)
     constants = _lift_constants(module)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     named = {

@@ -48,6 +48,17 @@ def test_all_unsupported_operators_are_listed_at_once() -> None:
         assert operator in str(caught.value)
 
 
+class BetweenElements(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(x, (3,), (1,)) + 1
+
+
+def test_memory_outside_of_an_argument_is_refused_with_the_line() -> None:
+    with pytest.raises(pipeline.UnsupportedError, match=r"aten\.as_strided\.default x1: .* \(at ") as caught:
+        pipeline.compile(BetweenElements(), args=(torch.randn(8)[::2],))
+    assert line_of(BetweenElements.forward, "as_strided") in str(caught.value)
+
+
 class Attribute(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -80,6 +80,34 @@ def test_forbidden_it_is_an_error_with_the_users_line() -> None:
         call(torch.randn(4, 8))
 
 
+@torch.no_grad()
+def test_memory_around_an_argument_is_eagers() -> None:
+    """Where in its memory an argument begins may change from call to call."""
+
+    def around(x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(x, (3,), (2,), 1) + 1
+
+    call, memory = torch.compile(around, backend="pipeline"), torch.arange(12.0)
+    for x in (memory[4:9], memory[3:8]):
+        torch.testing.assert_close(call(x), around(x))
+    assert pipeline.counters().eager["aten.as_strided.default"].calls == 1
+
+
+@torch.no_grad()
+def test_memory_of_a_graphs_own_tensors_is_known() -> None:
+    def strides(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        columns = (x * 2).t()[1:]
+        counted = torch.as_strided(columns, (x.shape[0] - 1, 2), (1, 3)) + 1
+        return counted, torch.as_strided(columns, (3,), (2,), 0) + 1, torch.as_strided(x[1:], (2,), (2,)) + 1
+
+    call = torch.compile(strides, backend="pipeline", options={"fallback": "error"})
+    for rows in (4, 6):
+        x = torch.arange(4.0 * rows).view(rows, 4)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(call(x), strides(x))
+    assert pipeline.counters().programs == 1
+
+
 def test_random_operators_draw_in_eagers_order() -> None:
     """The draws of programs are ours, poisson's is eager's: all from one generator."""
 

@@ -1,0 +1,120 @@
+"""`as_strided` and its relatives, which count places in memory, said with the elements of a tensor.
+
+A program's tensors are values; where they lie is known here, from the strides of the graph's fake values, and no more
+once operators are decomposed. A tensor that the graph makes begins where its memory does. An argument may begin at
+another place in each call, and is passed without what lies around it: only places counted from its own first element
+are known. What else there is runs in eager.
+
+Before:  as_strided(%x.t()[1:], [3], [2])
+After:   as_strided_copy(reshape(permute(%x, [0, 1]), [-1]), [3], [2], 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._prims_common import is_contiguous_or_false
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import optimization_hint
+
+from pipeline.errors import Unsupported, UnsupportedError
+from pipeline.source_lines import user_line
+
+from .border import memory_order
+
+_aten = torch.ops.aten
+_READS = (_aten.as_strided.default, _aten.as_strided_copy.default)
+_WRITE = _aten.as_strided_scatter.default
+
+
+def count_from_elements(module: GraphModule) -> None:
+    """Rewrites the functional graph of `module`. Raises UnsupportedError listing what cannot be said so."""
+    refused = []
+    for node in list(module.graph.nodes):
+        if node.target in _READS:
+            known = _rewrite_read(node)
+        elif node.target is _WRITE:
+            known = _is_plain_write(node)
+        else:
+            continue
+        if not known:
+            refused.append(node)
+    if refused:
+        raise UnsupportedError("a graph reads memory outside of its tensors:", list(map(_described, refused)))
+
+
+def _described(node: Node) -> Unsupported:
+    line = user_line(node)
+    reason = "it takes places in memory that are not known to belong to its argument"
+    return Unsupported(str(node.target), 1, reason, (line,) if line else ())
+
+
+def _rewrite_read(node: Node) -> bool:
+    """Whether the memory that `node` reads is that of one dense tensor, from whose elements it is taken then."""
+    source, size, stride, offset = _arguments(node)
+    base = _owner(source)
+    value = base.meta["val"]
+    order = memory_order(value) or tuple(range(value.dim()))
+    start = _start(source, base, offset)
+    if (
+        start is None
+        or not is_contiguous_or_false(value.permute(order))
+        or not _is_inside(size, stride, start, value)
+    ):
+        return False
+    graph = node.graph
+    with graph.inserting_before(node):
+        lying = graph.call_function(_aten.permute.default, (base, list(order)))
+        flat = graph.call_function(_aten.reshape.default, (lying, [-1]))
+        read = graph.call_function(_aten.as_strided_copy.default, (flat, size, stride, start))
+    lying.meta["val"] = value.permute(order)
+    flat.meta["val"] = lying.meta["val"].reshape(-1)
+    for new in (lying, flat, read):
+        new.meta = {**node.meta, **new.meta}
+    node.replace_all_uses_with(read)
+    graph.erase_node(node)
+    return True
+
+
+def _is_plain_write(node: Node) -> bool:
+    """Whether `node` writes into the copy of a tensor that lies there row by row, as its decomposition takes it to."""
+    source, _, _, offset = _arguments(node, 2)
+    value = source.meta["val"]
+    owns = _owner(source) is source and is_contiguous_or_false(value)
+    return owns and (offset is None or source.op != "placeholder")
+
+
+def _arguments(node: Node, first: int = 1) -> tuple[Node, Any, Any, Any]:
+    """source, size, stride and offset. first: the number of the size among the arguments."""
+    offset = node.args[first + 2] if len(node.args) > first + 2 else node.kwargs.get("storage_offset")
+    return node.args[0], node.args[first], node.args[first + 1], offset  # type: ignore[return-value]
+
+
+def _owner(node: Node) -> Node:
+    """The tensor of which `node` is a view of views."""
+    storage = node.meta["val"].untyped_storage()
+    for other in node.all_input_nodes:
+        value = other.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.untyped_storage() is storage:
+            return _owner(other)
+    return node
+
+
+def _start(source: Node, base: Node, offset: Any) -> Any:
+    """The place of the first element read, in `base`; None where it is not known."""
+    if offset is not None:
+        return None if base.op == "placeholder" else offset
+    start = source.meta["val"].storage_offset() - base.meta["val"].storage_offset()
+    return start if isinstance(start, int) else None
+
+
+def _is_inside(size: Any, stride: Any, start: Any, base: torch.Tensor) -> bool:
+    counts, steps = map(_hint, size), map(_hint, stride)
+    spans = [(count - 1) * step for count, step in zip(counts, steps, strict=True)]
+    last = _hint(start) + sum(spans)
+    return any(span < 0 for span in spans) or (_hint(start) >= 0 and last < optimization_hint(base.numel()))
+
+
+def _hint(value: Any) -> int:
+    return optimization_hint(value.meta["val"] if isinstance(value, Node) else value)
