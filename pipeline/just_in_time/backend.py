@@ -23,6 +23,7 @@ from pipeline.errors import ON_PURPOSE
 
 from . import counts
 from .autograd_functions import refuse_ignored_backward
+from .devices import refuse_arguments_elsewhere
 from .fallback import compile_or_fall_back, run_whole_in_eager
 from .settings import read_settings
 
@@ -41,6 +42,7 @@ def pipeline(
     mode: PyTorch's names are taken; they change nothing.
     """
     settings = read_settings(options, mode)
+    refuse_arguments_elsewhere(module, example_inputs)
     refuse_ignored_backward(module)
     make_traceable()
     sharded = _is_sharded(module)

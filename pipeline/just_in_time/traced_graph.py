@@ -29,6 +29,7 @@ from torch.utils._pytree import tree_structure
 
 from pipeline.errors import UnsupportedError
 
+from .devices import refuse_operators_elsewhere
 from .memory_places import count_from_elements
 
 
@@ -37,9 +38,10 @@ def as_exported(module: GraphModule, weights: Mapping[str, str]) -> ExportedProg
 
     weights: placeholder -> name, of those whose values are known before any call; their sizes must be fixed.
     Raises UnsupportedError for arguments and results that are neither tensors nor ints, and for operators that read
-    memory outside of their arguments.
+    memory outside of their arguments or work on tensors of another device than the CPU.
     """
     module = GraphModule(module, copy.deepcopy(module.graph))
+    refuse_operators_elsewhere(module)
     count_from_elements(module)
     constants = _lift_constants(module)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]

@@ -80,6 +80,18 @@ def test_forbidden_it_is_an_error_with_the_users_line() -> None:
         call(torch.randn(4, 8))
 
 
+def test_what_leaves_the_cpu_runs_in_eager() -> None:
+    def leave(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.sin().cos().tanh().exp()
+        return y, (y.to("meta") + 1)
+
+    y, away = torch.compile(leave, backend="pipeline")(torch.ones(3))
+    torch.testing.assert_close(y, leave(torch.ones(3))[0])
+    assert away.device.type == "meta"
+    assert "it works on a tensor on meta" in str(pipeline.counters().eager)
+    assert pipeline.counters().programs == 1
+
+
 @torch.no_grad()
 def test_memory_around_an_argument_is_eagers() -> None:
     """Where in its memory an argument begins may change from call to call."""

@@ -339,6 +339,15 @@ def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
     assert isinstance(raised.value.__cause__ or raised.value, Exception)
 
 
+def test_arguments_and_parameters_on_other_devices_are_named() -> None:
+    with pytest.raises(
+        Exception, match=r"InputError: L\['x'\] is on meta.* takes and gives tensors on the CPU"
+    ):
+        torch.compile(lambda x: x + 1, backend="pipeline")(torch.ones(2, device="meta"))
+    with pytest.raises(Exception, match=r"InputError: .*weight.* is on meta"):
+        torch.compile(nn.Linear(2, 2, device="meta"), backend="pipeline")(torch.ones(2, 2, device="meta"))
+
+
 def test_another_process_takes_programs_from_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
