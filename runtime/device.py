@@ -16,8 +16,8 @@ from . import cpu_features
 from .errors import IncompatibleDeviceError
 from .manifest import Manifest
 
-# Below this many bytes of weights a call is too short to gain from waking other threads.
-_SMALL_MODEL_BYTES = 1 << 20
+SMALL_MODEL_BYTES = 1 << 20
+"""Below this many bytes of weights a call is too short to gain from waking other threads."""
 
 # Compiled code keeps up to 1 MiB of a dispatch's scratch on the stack (see the CPU target's options), and
 # the task system's workers start with far less: without this they die by SIGSEGV.
@@ -83,7 +83,7 @@ def open_for(manifest: Manifest, name: str | None, where: str) -> Device:
 def _uri(name: str, manifest: Manifest) -> str:
     if name != "cpu":
         return name
-    return "local-sync" if manifest.weights.nbytes < _SMALL_MODEL_BYTES else "local-task"
+    return "local-sync" if manifest.weights.nbytes < SMALL_MODEL_BYTES else "local-task"
 
 
 _devices: weakref.WeakValueDictionary[str, Device] = weakref.WeakValueDictionary()

@@ -39,7 +39,8 @@ def pipeline(
 
     options: those of `pipeline.compile` (target, iree_args, timeout, ...), "device", "cache" (on unless False), and
         "fallback": "eager" runs what cannot be compiled in PyTorch, "error" raises UnsupportedError instead.
-    mode: PyTorch's names are taken; they change nothing.
+    mode: "reduce-overhead" runs programs for the CPU in the caller's thread, "max-autotune" in all; by default the size
+        of each graph decides.
     """
     settings = read_settings(options, mode)
     refuse_arguments_elsewhere(module, example_inputs)

@@ -13,12 +13,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import optimization_hint
 
 from pipeline.capture import capture
 from pipeline.compiler import compile_program, lower
@@ -28,6 +29,7 @@ from pipeline.importer import import_program
 from pipeline.probe import has_unknown
 from pipeline.program import Program
 from pipeline.runtime import Artifact, Executable
+from pipeline.runtime.device import SMALL_MODEL_BYTES
 
 from . import counts
 from .border import Border
@@ -48,8 +50,19 @@ def compile_graph(module: GraphModule, settings: Settings, weights: Sequence[int
     """
     border = Border(module)
     placeholders = list(module.graph.find_nodes(op="placeholder"))
+    settings = replace(settings, device=settings.device or _device(placeholders, settings))
     fixed = [i for i in weights if i in border.arguments and _is_fixed(placeholders[i].meta["val"])]
     return _Bound(border, settings, fixed) if fixed and border.computes else _ByReference(border, settings)
+
+
+def _device(placeholders: list[Node], settings: Settings) -> str | None:
+    """One thread for a small graph. An artifact would be judged by its weights, of which these have none inside."""
+    if settings.compiler.targets[0].device != "cpu":
+        return None
+    values = [node.meta.get("val") for node in placeholders]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    nbytes = sum(optimization_hint(tensor.numel()) * tensor.element_size() for tensor in tensors)
+    return "local-sync" if nbytes < SMALL_MODEL_BYTES else "local-task"
 
 
 def _is_fixed(value: Any) -> bool:

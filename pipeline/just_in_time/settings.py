@@ -13,13 +13,23 @@ from pipeline.errors import InputError
 
 FALLBACKS = ("eager", "error")
 
-_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-"""PyTorch's names. They choose between strategies of inductor's, none of which there is here."""
+_MODES = {
+    "default": None,
+    "reduce-overhead": "local-sync",
+    "max-autotune": "local-task",
+    "max-autotune-no-cudagraphs": "local-task",
+}
+"""PyTorch's names, and where programs for the CPU run: in the caller's thread, at once, or always in all threads."""
+
+_NO_OPTIONS = ("weights", "callbacks")
+"""What `compile_options` takes, and `torch.compile` does not."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compile graphs. fallback: "eager" or "error". device: where to load programs; None: the target's."""
+    """How to compile graphs. fallback: "eager" or "error". device: where to load programs; None: the target's,
+    for a CPU by the size of each graph.
+    """
 
     compiler: Options
     fallback: str = "eager"
@@ -37,12 +47,12 @@ def read_settings(options: Mapping[str, Any] | None, mode: str | None) -> Settin
     device = given.pop("device", None)
     if "weights" in given:
         raise InputError("option 'weights': torch.compile keeps the weights where the model has them")
-    known = inspect.signature(compile_options).parameters
+    known = [name for name in inspect.signature(compile_options).parameters if name not in _NO_OPTIONS]
     unknown = [name for name in given if name not in known]
     if unknown:
-        names = ", ".join(
-            ["fallback", "device", *(name for name in known if name not in ("weights", "callbacks"))]
-        )
+        names = ", ".join(["fallback", "device", *known])
         raise InputError(f"unknown options for the backend 'pipeline': {', '.join(unknown)}; known: {names}")
     compiler = compile_options(given.pop("target", "cpu"), **{"cache": True, **given})
+    if device is None and compiler.targets[0].device == "cpu":
+        device = _MODES[mode or "default"]
     return Settings(replace(compiler, weights="bound"), fallback, device)

@@ -12,6 +12,10 @@ from torch.utils._pytree import tree_leaves
 
 import pipeline
 from pipeline import cache
+from pipeline.errors import InputError
+from pipeline.just_in_time import compiled_graph
+from pipeline.just_in_time.settings import read_settings
+from pipeline.runtime import Executable
 
 
 def compiled(function: Any, **settings: Any) -> Callable[..., Any]:
@@ -317,15 +321,40 @@ def test_double_backward_is_refused_in_pytorchs_words() -> None:
         gradient.sum().backward()
 
 
-def test_mode_is_taken() -> None:
-    x = torch.randn(3)
-    call = torch.compile(lambda x: x.sin() + 1, backend="pipeline", mode="max-autotune", fullgraph=True)
+@pytest.mark.parametrize(
+    ("mode", "size", "device"),
+    [
+        (None, 8, "local-sync"),
+        (None, 600, "local-task"),
+        ("reduce-overhead", 600, "local-sync"),
+        ("max-autotune", 8, "local-task"),
+    ],
+)
+def test_mode_and_size_say_how_many_threads(
+    mode: str | None, size: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def load(*args: Any, **settings: Any) -> Executable:
+        used.append(settings["device"])
+        return Executable(*args, **settings)
+
+    monkeypatch.setattr(compiled_graph, "Executable", load)
+    x = torch.randn(size, size)
+    call = torch.compile(lambda x: x.sin() + 1, backend="pipeline", mode=mode, fullgraph=True)
     torch.testing.assert_close(call(x), x.sin() + 1)
+    assert used == [device]
+
+
+def test_another_mode_is_refused() -> None:
+    with pytest.raises(InputError, match="mode 'fast' is unknown; choose from default, reduce-overhead"):
+        read_settings({}, "fast")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"callbacks": print}, "unknown options for the backend 'pipeline': callbacks; known: fallback"),
         ({"targt": "cpu"}, "unknown options for the backend 'pipeline': targt; known: fallback"),
         ({"fallback": "never"}, "fallback 'never' is unknown; choose from eager, error"),
         ({"weights": "inline"}, "keeps the weights where the model has them"),
