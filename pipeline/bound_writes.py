@@ -15,7 +15,9 @@ from __future__ import annotations
 from iree.compiler import ir
 from iree.compiler.dialects import arith, linalg, tensor
 
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice")
+from .tensor_views import VIEWS, viewed
+
+_VIEWS = (*VIEWS, "tensor.extract_slice")
 _STEPS = 64
 
 
@@ -25,7 +27,7 @@ def bound_writes(module: ir.Module) -> None:
         for op in _scatters(module):
             with ir.InsertionPoint(op):
                 op.operands[1] = _bounded(op.operands[1], _limits(op))
-                if _comes_from(op.operands[0], _root(op.operands[2])):
+                if _comes_from(op.operands[0], viewed(op.operands[2], _VIEWS)):
                     op.operands[0] = _held(op.operands[0])
 
 
@@ -39,13 +41,6 @@ def _scatters(module: ir.Module) -> list[ir.Operation]:
 
     module.operation.walk(visit)
     return found
-
-
-def _root(value: ir.Value) -> ir.Value:
-    """What `value` is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
 
 
 def _comes_from(value: ir.Value, root: ir.Value) -> bool:

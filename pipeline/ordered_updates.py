@@ -19,8 +19,10 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from .tensor_views import VIEWS, viewed
+
 # What a value is handed through in the same memory.
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "util.optimization_barrier")
+_VIEWS = (*VIEWS, "util.optimization_barrier")
 # Memory that nobody can have read before.
 _FRESH = ("tensor.empty", "linalg.fill", "arith.constant")
 
@@ -50,7 +52,7 @@ def _moves_within(update: ir.Operation) -> bool:
     """Whether a part of a tensor is inserted into the same tensor, in whose memory both may be."""
     if update.name != "tensor.insert_slice":
         return False
-    part = _root(update.operands[0])
+    part = viewed(update.operands[0], _VIEWS)
     if isinstance(part.owner, ir.Block) or part.owner.operation.name != "tensor.extract_slice":
         return False
     before = list(_versions(part.owner.operation.operands[0]))
@@ -59,7 +61,7 @@ def _moves_within(update: ir.Operation) -> bool:
 
 def _versions(value: ir.Value) -> Iterator[ir.Value]:
     """A tensor, and those that it was before parts were inserted."""
-    value = _root(value)
+    value = viewed(value, _VIEWS)
     yield value
     if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.insert_slice":
         yield from _versions(value.owner.operation.operands[1])
@@ -113,16 +115,10 @@ def _written(op: ir.Operation) -> range:
 def _is_read_elsewhere(value: ir.Value, writer: ir.Operation) -> bool:
     if not isinstance(value.type, ir.RankedTensorType):
         return False
-    root = _root(value)
+    root = viewed(value, _VIEWS)
     if not isinstance(root.owner, ir.Block) and root.owner.operation.name in _FRESH:
         return False
     return any(user != writer for user in _readers(root))
-
-
-def _root(value: ir.Value) -> ir.Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:

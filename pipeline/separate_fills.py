@@ -14,9 +14,10 @@ from __future__ import annotations
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from .tensor_views import VIEWS
+
 # Which operand each of them writes into.
 _WRITERS = {"tm_tensor.scatter": -1, "tensor.insert_slice": 1, "tensor.insert": 1}
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 
 def separate_fills(module: ir.Module) -> None:
@@ -45,7 +46,7 @@ def _is_shared_fill(value: ir.Value) -> bool:
         owner = value.owner
         if isinstance(owner, ir.Block):
             return False
-        if owner.operation.name not in _VIEWS:
+        if owner.operation.name not in VIEWS:
             type_ = ir.RankedTensorType(value.type)
             return shared and not type_.has_static_shape and _is_fill(owner.operation)
         value = owner.operation.operands[0]
@@ -55,7 +56,7 @@ def _own(value: ir.Value) -> ir.Value:
     """A copy of the fill, and of the view of it, that nothing else uses."""
     op = value.owner.operation
     source = op.operands[0]
-    if op.name in _VIEWS:
+    if op.name in VIEWS:
         source = _own(source)
     else:
         source = ir.Operation.create(

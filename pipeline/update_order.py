@@ -22,7 +22,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
-_VIEWS = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+from .tensor_views import VIEWS
 
 # The operand that a write takes as what it writes into.
 _WRITES = {"tensor.insert_slice": 1, "tm_tensor.scatter": 2, "iree_linalg_ext.scatter": 2}
@@ -51,7 +51,7 @@ def _readers(value: Any) -> Iterator[tuple[ir.Operation, int]]:
         op = use.owner.operation
         if op.name == "tensor.dim":
             continue
-        if op.name in _VIEWS or _converts(op):
+        if op.name in VIEWS or _converts(op):
             yield from _readers(op.results[0])
         else:
             yield op, use.operand_number

@@ -24,6 +24,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 
+from .graph_nodes import is_number, is_view
+
 Order = tuple[int, ...]
 """The dimensions from outermost to innermost in memory."""
 
@@ -118,7 +120,7 @@ def _in_tail(graph: Graph) -> list[Node]:
     for node in reversed(graph.nodes):
         if node not in used or node.op != "call_function":
             continue
-        numbers = [other for other in node.all_input_nodes if _is_number(other)]
+        numbers = [other for other in node.all_input_nodes if is_number(other)]
         known = all(other in arithmetic for other in numbers)
         if node in arithmetic or (known and _is_view(node)):
             found.append(node)
@@ -130,20 +132,16 @@ def _arithmetic(graph: Graph) -> set[Node]:
     """The numbers that follow from the sizes of arguments alone."""
     found: set[Node] = set()
     for node in graph.nodes:
-        if _is_number(node):
+        if is_number(node):
             others = node.all_input_nodes
             if all(other in found or other.op == "placeholder" for other in others):
                 found.add(node)
     return found
 
 
-def _is_number(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), (int, torch.SymInt))
-
-
 def _is_view(node: Node) -> bool:
-    target = node.args[0].target if node.target is operator.getitem else node.target  # type: ignore[union-attr]
-    return isinstance(target, torch._ops.OpOverload) and target.is_view
+    """Also of one of several, such as the parts of a split."""
+    return is_view(node.args[0] if node.target is operator.getitem else node)  # type: ignore[arg-type]
 
 
 def memory_order(fake: torch.Tensor) -> Order | None:

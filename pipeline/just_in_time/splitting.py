@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from .graph_nodes import is_number, is_view
+
 _SMALLEST = 4
 """Operators, views apart. A call of a program costs about as much as three small operators in eager."""
 
@@ -53,7 +55,7 @@ def _numbers(graph: Graph, eager: Collection[Node]) -> dict[Node, int]:
         if node.op != "call_function":
             continue
         least = max((numbers[other] for other in node.all_input_nodes if other in numbers), default=0)
-        if node.target is operator.getitem or _is_size(node):
+        if node.target is operator.getitem or is_number(node):
             numbers[node] = least
             continue
         if _is_random(node):
@@ -64,13 +66,9 @@ def _numbers(graph: Graph, eager: Collection[Node]) -> dict[Node, int]:
     for node in reversed(graph.nodes):
         # A view is taken where it is used first: what a part is given is whole, and may be a weight to bind.
         users = [numbers[user] for user in node.users if user in numbers]
-        if node in numbers and _is_view(node) and users:
+        if node in numbers and is_view(node) and users:
             numbers[node] = min(users)
     return numbers
-
-
-def _is_size(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), (int, torch.SymInt, torch.SymBool, torch.SymFloat))
 
 
 def _is_random(node: Node) -> bool:
@@ -85,7 +83,7 @@ def _in_small_parts(numbers: dict[Node, int]) -> set[Node]:
     for node, number in numbers.items():
         if number % 2 == 0 and does_work(node):
             members.setdefault(number, set()).add(node)
-    views = {node for node, number in numbers.items() if number % 2 == 0 and _is_view(node)}
+    views = {node for node, number in numbers.items() if number % 2 == 0 and is_view(node)}
     alone = {node for node in views if numbers[node] not in members}
     small = [nodes for nodes in members.values() if len(nodes) < _SMALLEST]
     return alone.union(*small)
@@ -96,13 +94,9 @@ def does_work(node: Node) -> bool:
     return (
         node.op == "call_function"
         and node.target is not operator.getitem
-        and not _is_size(node)
-        and not _is_view(node)
+        and not is_number(node)
+        and not is_view(node)
     )
-
-
-def _is_view(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
 def _part(module: GraphModule, numbers: dict[Node, int], number: int) -> Part:
