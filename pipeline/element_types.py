@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 # Of scalars alone, those that a device may be unable to compute with. A lone i1 is a condition.
-_SCALARS = ("f64", "f16", "bf16", "i16", "i8")
+_SCALARS = ("f64", "i64", "f16", "bf16", "i16", "i8")
 
 
 def element_types(module: ir.Module) -> list[str]:

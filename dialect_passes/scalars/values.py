@@ -87,15 +87,22 @@ class Scalar:
         return self ^ -1
 
     def __lshift__(self, bits: Operand) -> Scalar:
-        return operation("arith.shli", self.type, self, self.like(bits))
+        return self._shift("arith.shli", bits)
 
     def __rshift__(self, bits: Operand) -> Scalar:
         """Zeros come in from above."""
-        return operation("arith.shrui", self.type, self, self.like(bits))
+        return self._shift("arith.shrui", bits)
 
     def signed_shift(self, bits: Operand) -> Scalar:
         """To the right; the sign comes in from above."""
-        return operation("arith.shrsi", self.type, self, self.like(bits))
+        return self._shift("arith.shrsi", bits)
+
+    def _shift(self, name: str, bits: Operand) -> Scalar:
+        """Where IREE emulates 64 bits by twice 32, a shift by a zero that it does not know is wrong."""
+        if self.width < 64 or not isinstance(bits, Scalar):
+            return operation(name, self.type, self, self.like(bits))
+        nowhere = bits.compare("eq", 0)
+        return select(nowhere, self, operation(name, self.type, self, select(nowhere, 1, bits)))
 
     def compare(self, predicate: str, other: Operand) -> Scalar:
         """A bit: "eq", "slt", "ult", ... of integers, "eq", "lt", ..., "une" (true of NaN) of floats."""
