@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch.export import ExportedProgram
@@ -24,6 +24,9 @@ from .shape_libraries import ShapeLibrary
 from .stages import OFFERED, optional_passes
 from .targets import parse_targets
 from .user_decompositions import Operator
+
+if TYPE_CHECKING:
+    from .just_in_time.explanation import GraphsExplanation
 
 _WEIGHTS = ("auto", "inline", "external")
 
@@ -59,21 +62,40 @@ def compile(
     return Executable(artifact, device=device)
 
 
+@overload
 def explain(
-    model: torch.nn.Module | ExportedProgram,
+    model: Callable[..., Any], *, just_in_time: Literal[True], **arguments: Any
+) -> GraphsExplanation: ...
+
+
+@overload
+def explain(model: torch.nn.Module | ExportedProgram, **arguments: Any) -> Explanation: ...
+
+
+def explain(
+    model: Any,
     *,
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
     entry_points: Mapping[str, Any] | None = None,
     target: str | Sequence[str] = "cpu",
+    just_in_time: bool = False,
     **options: Any,
-) -> Explanation:
+) -> Explanation | GraphsExplanation:
     """What compiling `model` would meet: every operator, how it is lowered, what is missing and where.
 
     Takes the arguments of `compile` and compiles nothing. Raises InputError, and UnsupportedError for
     what cannot even be captured.
+    just_in_time: what ``torch.compile(model, backend="pipeline")`` would do instead with a call of these arguments and
+        its backward: graphs, breaks between them, and what would run in eager. `model` may be any function.
     """
+    if just_in_time:
+        if dynamic_shapes is not None or entry_points is not None:
+            raise InputError("just_in_time takes no dynamic_shapes and no entry_points: it explains one call")
+        from .just_in_time.explanation import explain_graphs
+
+        return explain_graphs(model, as_args(args, "args"), kwargs or {}, {"target": target, **options})
     settings = compile_options(target, **options)
     program = capture_checked(model, entry_specs(args, kwargs, dynamic_shapes, entry_points), settings)
     return explain_program(

@@ -159,12 +159,17 @@ def verify(
 
 @cli.command()
 @click.argument("model")
+@click.option(
+    "--just-in-time", is_flag=True, help="show what torch.compile would compile and what would run in eager"
+)
 @_target_options
-def explain(model: str, **options: Any) -> None:
+def explain(model: str, just_in_time: bool, **options: Any) -> None:
     """Show every operator of MODEL, how it is lowered, and what cannot be compiled, before compiling."""
     from . import commands
 
-    sys.exit(commands.explain_model(model, options))
+    sys.exit(
+        commands.explain_calls(model, options) if just_in_time else commands.explain_model(model, options)
+    )
 
 
 @cli.group("cache")

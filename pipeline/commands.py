@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +25,9 @@ from .runtime.artifact import weights_path
 from .training.compiling import capture_training, for_training
 from .verify import Comparison
 from .verify import verify as compare
+
+if TYPE_CHECKING:
+    from .just_in_time.explanation import GraphsExplanation
 
 
 def compile_model(
@@ -55,10 +59,14 @@ def _stem(model: str) -> str:
 
 
 def _options(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> Options:
-    values = {**options, **loaded.options}
-    values["lowerings"] = dict(_lowering(text) for text in values["lowerings"])
+    values = _compile_values(options, loaded)
     settings = compile_options(values.pop("target"), **values)
     return for_training(settings) if isinstance(loaded, LoadedTraining) else settings
+
+
+def _compile_values(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> dict[str, Any]:
+    values = {**options, **loaded.options}
+    return {**values, "lowerings": dict(_lowering(text) for text in values["lowerings"])}
 
 
 def _lowering(text: str) -> tuple[str, str]:
@@ -181,6 +189,42 @@ def explain_model(model: str, options: dict[str, Any]) -> int:
             )
     _show_explanation(explanation)
     return EXIT_UNSUPPORTED if explanation.unsupported else 0
+
+
+def explain_calls(model: str, options: dict[str, Any]) -> int:
+    """``pipeline explain --just-in-time``: each entry point called once; the exit code."""
+    from .just_in_time.explanation import explain_graphs  # all of Dynamo, which takes a second
+
+    loaded = load_model(model)
+    if not isinstance(loaded.model, torch.nn.Module):
+        raise InputError(f"{model}: torch.compile takes no exported program")
+    values = _compile_values(options, loaded)
+    for ignored in ("weights", "cache"):
+        values.pop(ignored)
+    for name, entry in loaded.entries.items():
+        found = explain_graphs(getattr(loaded.model, entry.method), entry.args, entry.kwargs, values)
+        _show_graphs(name, found)
+    return 0
+
+
+def _show_graphs(name: str, found: GraphsExplanation) -> None:
+    counters = found.counters
+    table = Table("runs in eager", "calls", "because", "at")
+    for operator, item in counters.eager.items():
+        table.add_row(
+            operator, str(item.calls), "; ".join(sorted(item.reasons)), ", ".join(sorted(item.lines))
+        )
+    if counters.eager:
+        _console().print(table)
+    calls = sum(item.calls for item in counters.eager.values())
+    print(
+        f"{name}: graphs {counters.graphs}, programs {counters.programs}, "
+        f"calls in eager {calls}, and beside them {counters.neighbours}"
+    )
+    for item in found.breaks:
+        print(f"break: {item.reason} (at {item.line})")
+    for message in counters.failures:
+        print(f"failure: {message}")
 
 
 def _show_explanation(explanation: Explanation) -> None:

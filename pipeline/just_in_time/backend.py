@@ -25,7 +25,7 @@ from . import counts
 from .autograd_functions import refuse_ignored_backward
 from .devices import refuse_arguments_elsewhere
 from .fallback import compile_or_fall_back, run_whole_in_eager
-from .settings import read_settings
+from .settings import Settings, read_settings
 
 
 def pipeline(
@@ -42,7 +42,13 @@ def pipeline(
     mode: "reduce-overhead" runs programs for the CPU in the caller's thread, "max-autotune" in all; by default the size
         of each graph decides.
     """
-    settings = read_settings(options, mode)
+    return compile_graphs(module, example_inputs, settings=read_settings(options, mode))
+
+
+def compile_graphs(
+    module: GraphModule, example_inputs: Sequence[Any], *, settings: Settings
+) -> Callable[..., Any]:
+    """What runs Dynamo's graph `module`: its graphs of aten operators, compiled as far as they can be."""
     refuse_arguments_elsewhere(module, example_inputs)
     refuse_ignored_backward(module)
     make_traceable()

@@ -49,6 +49,10 @@ def compile_graph(module: GraphModule, settings: Settings, weights: Sequence[int
     Raises UnsupportedError and InternalError as `pipeline.compile` does.
     """
     border = Border(module)
+    if settings.only_lower:
+        lower_graph(module, settings)
+        counts.count("programs", int(border.computes))
+        return module.forward
     placeholders = list(module.graph.find_nodes(op="placeholder"))
     settings = replace(settings, device=settings.device or _device(placeholders, settings))
     fixed = [i for i in weights if i in border.arguments and _is_fixed(placeholders[i].meta["val"])]

@@ -5,9 +5,10 @@ Nothing runs in eager PyTorch without being counted here.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -53,6 +54,19 @@ def counters(*, reset: bool = False) -> Counters:
         if reset:
             _current[0] = Counters()
     return found
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[Counters]:
+    """Counts into other counters meanwhile."""
+    with _lock:
+        kept, _current[0] = _current[0], Counters()
+        found = _current[0]
+    try:
+        yield found
+    finally:
+        with _lock:
+            _current[0] = kept
 
 
 def count(name: str, number: int = 1) -> None:

@@ -28,12 +28,13 @@ _NO_OPTIONS = ("weights", "callbacks")
 @dataclass(frozen=True)
 class Settings:
     """How to compile graphs. fallback: "eager" or "error". device: where to load programs; None: the target's,
-    for a CPU by the size of each graph.
+    for a CPU by the size of each graph. only_lower: see what is unsupported, compile nothing, and run in eager.
     """
 
     compiler: Options
     fallback: str = "eager"
     device: str | None = None
+    only_lower: bool = False
 
 
 def read_settings(options: Mapping[str, Any] | None, mode: str | None) -> Settings:
