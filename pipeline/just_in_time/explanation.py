@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._dynamo.output_graph import GraphCompileReason, graph_break_reasons
+from torch._dynamo.output_graph import GraphCompileReason
+from torch._dynamo.utils import graph_break_reasons
 from torch.utils._pytree import tree_leaves
 
 from pipeline.source_lines import innermost_user_frame

@@ -17,7 +17,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 @cache
 def watch_optimizer_steps() -> None:
     """From now on, in this process."""
-    register_optimizer_step_post_hook(_raise_versions)
+    register_optimizer_step_post_hook(_raise_versions)  # type: ignore[arg-type]
 
 
 @torch.compiler.disable  # Steps may be compiled, too; PyTorch breaks their graphs already.
