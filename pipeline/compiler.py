@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import tempfile
 import time
 import traceback
@@ -39,6 +40,9 @@ from .user_decompositions import UserDecompositions
 INLINE_BYTES = 4 << 20
 
 _LOWERING_SECONDS = 300.0
+
+# Where IREE leaves its dispatches for Vulkan, to be checked.
+_DISPATCHES = "dispatches"
 
 # Never a silent change of precision: IREE demotes f64 to f32 unless told.
 _ALWAYS = (
@@ -128,6 +132,7 @@ class _Build:
         self._command: list[str] = []
         self._module: Any = None
         self._key: str | None = None
+        self._threads_apart = False
 
     @property
     def _lowering_limits(self) -> child.Limits:
@@ -261,7 +266,12 @@ class _Build:
 
     def _make_iree_module(self, step: Step) -> None:
         manifest = self._manifest(step)
-        job = {"task": "iree", "manifest": manifest.to_json(), "definitions": self._definitions(step)}
+        job = {
+            "task": "iree",
+            "manifest": manifest.to_json(),
+            "definitions": self._definitions(step),
+            "threads_apart": self._threads_apart,
+        }
         with self._timed("iree"):
             result = child.run_job(self._folder, job, self._options.limits)
             if isinstance(result, child.Outcome):
@@ -337,7 +347,10 @@ class _Build:
         archive = self._write_archive()
         self._options.on_stage("vmfb", None)
         start = time.perf_counter()
-        self._climb(archive if storage == "inline" else None)
+        inline = archive if storage == "inline" else None
+        self._climb(inline)
+        if self._shared_threads():
+            self._keep_threads_apart(inline)
         self._options.on_stage("vmfb", time.perf_counter() - start)
         vmfb = self._folder / "module.vmfb"
         if self._key is not None and self._options.cache is not None:
@@ -358,6 +371,7 @@ class _Build:
         for i, step in enumerate(self._ladder):
             if i:
                 self._make_iree_module(step)
+            shutil.rmtree(self._folder / _DISPATCHES, ignore_errors=True)
             self._command = self._iree_command(step, inline)
             outcome = child.run(self._command, self._folder, self._options.limits)
             if outcome.problem is None and not _complains(outcome.output):
@@ -371,12 +385,36 @@ class _Build:
                 raise InputError(f"iree-compile refuses an option: {_tail(outcome.output)}")
         raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))
 
+    def _keep_threads_apart(self, inline: Path | None) -> None:
+        """Compiles again what came out with threads that read each other's results."""
+        self._threads_apart = True
+        self._make_iree_module(self._ladder[0])
+        self._climb(inline)
+        found = self._shared_threads()
+        if found:
+            raise InternalError(
+                "IREE's shaders would compute wrong results, since threads in them read what others write:\n"
+                + "\n".join(found)
+            )
+
+    def _shared_threads(self) -> list[str]:
+        """What threads of Vulkan shaders read of each other in the program that was compiled last."""
+        if not (self._folder / _DISPATCHES).exists():
+            return []
+        job = {"task": "shared_threads", "dispatches": _DISPATCHES}
+        result = child.run_job(self._folder, job, self._options.limits)
+        if isinstance(result, child.Outcome):
+            raise InternalError(f"checking the shaders failed: {result.problem}\n{_tail(result.output)}")
+        return result["found"]
+
     def _iree_command(self, step: Step, inline: Path | None) -> list[str]:
         # Alternatives are one device; the flag given twice would mean two devices at once.
         command = [iree_compile(), "iree.mlirbc", "-o", "module.vmfb"]
         command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in step.targets))
         command += [option for target in step.targets for option in target.options]
         command += [*_ALWAYS, *step.options]
+        if any(target.device == "vulkan" for target in step.targets):
+            command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
             command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")

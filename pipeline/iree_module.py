@@ -33,15 +33,23 @@ from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
+from .separate_threads import separate_threads
 
 # The names of the state that a function's last results are the new values of.
 _STATE_OUTPUTS = "pipeline.state_outputs"
 _ROLES = ("input", "draw", "state", "weight")
 
 
-def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mapping[str, str]] = ()) -> None:
+def to_iree_module(
+    module: ir.Module,
+    manifest: str,
+    definitions: Sequence[Mapping[str, str]] = (),
+    *,
+    threads_apart: bool = False,
+) -> None:
     """Rewrites `module` in place. manifest: JSON to embed. definitions: of the functions it only declares.
 
+    threads_apart: see `separate_threads`.
     Raises DefinitionError for a definition that does not parse or has another type than its declaration.
     """
     parameters = _Parameters()
@@ -51,6 +59,8 @@ def to_iree_module(module: ir.Module, manifest: str, definitions: Sequence[Mappi
         bound_reads(module)
         bound_writes(module)
         separate_fills(module)
+        if threads_apart:
+            separate_threads(module)
         order_updates(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:

@@ -25,6 +25,7 @@ _PRELOADED = (
     "pipeline.dialect_passes.pipelines",
     "pipeline.function_definitions",
     "pipeline.iree_module",
+    "pipeline.shared_threads",
 )
 
 
@@ -153,7 +154,8 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
         try:
-            to_iree_module(module, job["manifest"], job["definitions"])
+            apart = job["threads_apart"]
+            to_iree_module(module, job["manifest"], job["definitions"], threads_apart=apart)
         except DefinitionError as error:
             return {"refused": str(error)}
         module.operation.verify()
@@ -161,6 +163,20 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         text = module.operation.get_asm(enable_debug_info=False)
         _write(folder / "iree.mlirbc", ir.Module.parse(text))
     return {"seconds": {"iree": time.perf_counter() - start}}
+
+
+def _shared_threads(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """What threads read of each other in the dispatches that iree-compile wrote."""
+    from iree.compiler import ir
+
+    from pipeline.shared_threads import shared_between_threads
+
+    found: list[str] = []
+    for path in sorted((folder / job["dispatches"]).glob("configured_*.mlir")):
+        with ir.Context() as context:
+            context.allow_unregistered_dialects = True
+            found += shared_between_threads(ir.Module.parse(path.read_bytes()))
+    return {"found": found}
 
 
 def _print(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -183,7 +199,13 @@ def _probe(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     return probe_module(_read_torch_mlir(folder / "torch.mlirbc"), folder, job)
 
 
-_TASKS = {"lower": _lower, "iree": _iree, "print": _print, "probe": _probe}
+_TASKS = {
+    "lower": _lower,
+    "iree": _iree,
+    "shared_threads": _shared_threads,
+    "print": _print,
+    "probe": _probe,
+}
 
 
 def _read_torch_mlir(path: Path) -> Any:

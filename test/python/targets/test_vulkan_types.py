@@ -39,6 +39,7 @@ INT64 = {
     "index": lambda t: t["f32"][t["i64"].clamp(-1, 4)],
     "argmax": lambda t: t["f32"].argmax(),
     "shift": lambda t: t["i64"] >> 33,
+    "shifts by any number": lambda t: (t["i64"] << (t["i64"] & 1)) ^ (t["i64"] >> (t["i64"] == 0).long()),
 }
 
 
