@@ -5,9 +5,9 @@ memory where eager's do. A program knows contiguous tensors of their own memory 
 
 - a dense tensor of another order in memory (channels last, a transposed weight) enters and leaves as the contiguous
   tensor that it is in its own order, without a copy;
-- what comes last and computes nothing (views, arithmetic on sizes, an argument handed through) is the graph's *tail*,
-  which PyTorch runs on the program's results. A view of an argument is no copy of it then, in inference as in what
-  forward saves for backward.
+- what comes last and computes nothing (views, arithmetic on sizes, an argument handed through, checks that raise) is
+  the graph's *tail*, which PyTorch runs on the program's results. A view of an argument is no copy of it then, in
+  inference as in what forward saves for backward.
 
 Before:  f(%x: [n, c, h, w] channels last) -> (%y: [n, k, h, w] channels last, %y[0], %x, s0 * 4, None)
 After:   f(%x': [n, h, w, c]) -> %y': [n, h, w, k];  the rest is done here
@@ -22,12 +22,10 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import optimization_hint
+
+from pipeline.memory_places import Order, memory_order
 
 from .graph_nodes import is_number, is_view
-
-Order = tuple[int, ...]
-"""The dimensions from outermost to innermost in memory."""
 
 
 class Border:
@@ -48,7 +46,7 @@ class Border:
         output = graph.output_node()
         with graph.inserting_before(output):
             output.args = (tuple(map(_leave, computed, orders)),)
-        graph.eliminate_dead_code()
+        graph.eliminate_dead_code(lambda node: node.is_impure() and not _is_check(node))
         self.arguments = tuple(i for i, node in enumerate(placeholders) if _is_needed(node))
         self._orders = [_enter(placeholders[i]) for i in self.arguments]
         for node in placeholders:
@@ -122,7 +120,7 @@ def _in_tail(graph: Graph) -> list[Node]:
             continue
         numbers = [other for other in node.all_input_nodes if is_number(other)]
         known = all(other in arithmetic for other in numbers)
-        if node in arithmetic or (known and _is_view(node)):
+        if node in arithmetic or (known and _is_view(node)) or _is_check(node):
             found.append(node)
             used.update(node.all_input_nodes)
     return found[::-1]
@@ -144,26 +142,17 @@ def _is_view(node: Node) -> bool:
     return is_view(node.args[0] if node.target is operator.getitem else node)  # type: ignore[arg-type]
 
 
-def memory_order(fake: torch.Tensor) -> Order | None:
-    """The order of a dense tensor's dimensions in memory; None for the usual one, and where it is not dense."""
-    sizes = [optimization_hint(size) for size in fake.shape]
-    strides = [optimization_hint(stride) for stride in fake.stride()]
-    # Dimensions that hold one element each lie nowhere in particular: they keep their neighbours.
-    real = [axis for axis in range(fake.dim()) if sizes[axis] != 1 and strides[axis] != 0]
-    ordered = sorted(real, key=lambda axis: -strides[axis])
-    if ordered == real or not _is_dense([sizes[a] for a in ordered], [strides[a] for a in ordered]):
-        return None
-    following = iter(ordered)
-    return tuple(next(following) if axis in real else axis for axis in range(fake.dim()))
+def _is_check(node: Node) -> bool:
+    """What has an effect and no result, such as the check of a matrix in `linalg.inv`: it raises as in eager.
 
-
-def _is_dense(sizes: list[int], strides: list[int]) -> bool:
-    expected = 1
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
+    AOTAutograd orders such operators by tokens; at a call there are none.
+    """
+    if node.target is operator.getitem:
+        return _is_check(node.args[0])  # type: ignore[arg-type]
+    if node.target is not torch.ops.higher_order.with_effects:
+        return False
+    schema = node.args[1]._schema  # type: ignore[union-attr]
+    return not schema.returns and not schema.is_mutable
 
 
 def _inverse(order: Order) -> Order:

@@ -28,9 +28,9 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_structure
 
 from pipeline.errors import UnsupportedError
+from pipeline.memory_places import count_from_elements
 
 from .devices import refuse_operators_elsewhere
-from .memory_places import count_from_elements
 
 
 def as_exported(module: GraphModule, weights: Mapping[str, str]) -> ExportedProgram:
@@ -42,7 +42,7 @@ def as_exported(module: GraphModule, weights: Mapping[str, str]) -> ExportedProg
     """
     module = GraphModule(module, copy.deepcopy(module.graph))
     refuse_operators_elsewhere(module)
-    count_from_elements(module)
+    count_from_elements(module, lambda _: None)  # Dynamo guards no offset
     constants = _lift_constants(module)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     named = {

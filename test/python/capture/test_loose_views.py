@@ -38,6 +38,21 @@ def test_a_view_of_columns():
     torch.testing.assert_close(pipeline.compile(Columns(), args=(x,))(x), Columns()(x))
 
 
+class Places(torch.nn.Module):
+    """Places in memory are counted column by column where a kernel writes so. A write through them stays one."""
+
+    def forward(self, x):
+        inverse = torch.linalg.inv(x)
+        written = x * 2
+        torch.as_strided(written, (2, 2), (3, 1), 1).add_(1)
+        return torch.as_strided(inverse, (4,), (1,), 1) * 2, torch.as_strided_copy(x.t(), (4,), (2,)), written
+
+
+def test_places_in_memory():
+    x = torch.randn(3, 3) + 3 * torch.eye(3)
+    torch.testing.assert_close(pipeline.compile(Places(), args=(x,))(x), Places()(x))
+
+
 def test_an_argument_named_like_a_builtin():
     x = torch.randn(3, 3)
     torch.testing.assert_close(pipeline.compile(Flat(), args=(x,))(x), x.view(-1))

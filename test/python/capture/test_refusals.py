@@ -48,15 +48,22 @@ def test_all_unsupported_operators_are_listed_at_once() -> None:
         assert operator in str(caught.value)
 
 
-class BetweenElements(nn.Module):
+class Strided(nn.Module):
+    def __init__(self, offset: int | None) -> None:
+        super().__init__()
+        self.offset = offset
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.as_strided(x, (3,), (1,)) + 1
+        return torch.as_strided(x, (3,), (1,), self.offset) + 1
 
 
-def test_memory_outside_of_an_argument_is_refused_with_the_line() -> None:
+@pytest.mark.parametrize(
+    ("offset", "x"), [(None, torch.randn(8)[::2]), (2, torch.randn(8)[2:])], ids=["between", "before"]
+)
+def test_memory_around_an_argument_is_refused_with_the_line(offset: int | None, x: torch.Tensor) -> None:
     with pytest.raises(pipeline.UnsupportedError, match=r"aten\.as_strided\.default x1: .* \(at ") as caught:
-        pipeline.compile(BetweenElements(), args=(torch.randn(8)[::2],))
-    assert line_of(BetweenElements.forward, "as_strided") in str(caught.value)
+        pipeline.compile(Strided(offset), args=(x,))
+    assert line_of(Strided.forward, "as_strided") in str(caught.value)
 
 
 class Attribute(nn.Module):

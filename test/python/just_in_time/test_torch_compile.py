@@ -296,6 +296,23 @@ def test_values_that_the_graph_holds_itself(train: bool) -> None:
         torch.testing.assert_close(call(x), model(x))
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_a_singular_matrix_raises_as_in_eager(train: bool) -> None:
+    def solved(a: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.solve(a, a.sin()).exp()
+
+    call, results = compiled(solved), []
+    for function in (call, solved):
+        a = (torch.ones(3, 3).tril()).requires_grad_(train)
+        y = function(a)
+        if train:
+            y.sum().backward()
+        results.append([y, a.grad])
+        with pytest.raises(torch.linalg.LinAlgError, match="the input matrix is singular"):
+            function(torch.ones(3, 3).requires_grad_(train))
+    torch.testing.assert_close(*results)
+
+
 def test_draws_are_eagers_between_graph_breaks() -> None:
     def noisy(x: torch.Tensor) -> torch.Tensor:
         x = nn.functional.dropout(x * 2, 0.3) + torch.rand_like(x)

@@ -2,46 +2,81 @@
 
 A program's tensors are values; where they lie is known here, from the strides of the graph's fake values, and no more
 once operators are decomposed. A tensor that the graph makes begins where its memory does. An argument may begin at
-another place in each call, and is passed without what lies around it: only places counted from its own first element
-are known. What else there is runs in eager.
+another place in each call, and is passed without what lies around it: where that is so, only places counted from its
+own first element are known.
 
 Before:  as_strided(%x.t()[1:], [3], [2])
-After:   as_strided_copy(reshape(permute(%x, [0, 1]), [-1]), [3], [2], 1)
+After:   as_strided_copy(view(permute(%x, [0, 1]), [-1]), [3], [2], 1)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._prims_common import is_contiguous_or_false
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 
-from pipeline.errors import Unsupported, UnsupportedError
-from pipeline.source_lines import user_line
-
-from .border import memory_order
+from .errors import Unsupported, UnsupportedError
+from .source_lines import user_line
 
 _aten = torch.ops.aten
 _READS = (_aten.as_strided.default, _aten.as_strided_copy.default)
 _WRITE = _aten.as_strided_scatter.default
 
 
-def count_from_elements(module: GraphModule) -> None:
+Order = tuple[int, ...]
+"""The dimensions from outermost to innermost in memory."""
+
+Begins = Callable[[Node], Any]
+"""Of an argument: the place in its memory where it begins, in every call; None where that is not known."""
+
+
+def memory_order(fake: torch.Tensor) -> Order | None:
+    """The order of a dense tensor's dimensions in memory; None for the usual one, and where it is not dense."""
+    sizes = [optimization_hint(size) for size in fake.shape]
+    strides = [optimization_hint(stride) for stride in fake.stride()]
+    # Dimensions that hold one element each lie nowhere in particular: they keep their neighbours.
+    real = [axis for axis in range(fake.dim()) if sizes[axis] != 1 and strides[axis] != 0]
+    ordered = sorted(real, key=lambda axis: -strides[axis])
+    if ordered == real or not _is_dense([sizes[a] for a in ordered], [strides[a] for a in ordered]):
+        return None
+    following = iter(ordered)
+    return tuple(next(following) if axis in real else axis for axis in range(fake.dim()))
+
+
+def _is_dense(sizes: list[int], strides: list[int]) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def counts_places(graph: Graph) -> bool:
+    """Whether there is anything to rewrite."""
+    return any(node.target in (*_READS, _WRITE) for node in graph.nodes)
+
+
+def count_from_elements(module: GraphModule, begins: Begins) -> None:
     """Rewrites the functional graph of `module`. Raises UnsupportedError listing what cannot be said so."""
     refused = []
     for node in list(module.graph.nodes):
         if node.target in _READS:
-            known = _rewrite_read(node)
+            known = _rewrite_read(node, begins)
         elif node.target is _WRITE:
-            known = _is_plain_write(node)
+            known = _is_plain_write(node, begins)
         else:
             continue
         if not known:
             refused.append(node)
     if refused:
-        raise UnsupportedError("a graph reads memory outside of its tensors:", list(map(_described, refused)))
+        raise UnsupportedError(
+            "the model uses operators that cannot be compiled:", list(map(_described, refused))
+        )
 
 
 def _described(node: Node) -> Unsupported:
@@ -50,13 +85,13 @@ def _described(node: Node) -> Unsupported:
     return Unsupported(str(node.target), 1, reason, (line,) if line else ())
 
 
-def _rewrite_read(node: Node) -> bool:
+def _rewrite_read(node: Node, begins: Begins) -> bool:
     """Whether the memory that `node` reads is that of one dense tensor, from whose elements it is taken then."""
     source, size, stride, offset = _arguments(node)
     base = _owner(source)
     value = base.meta["val"]
     order = memory_order(value) or tuple(range(value.dim()))
-    start = _start(source, base, offset)
+    start = _start(source, base, offset, begins)
     if (
         start is None
         or not is_contiguous_or_false(value.permute(order))
@@ -66,23 +101,25 @@ def _rewrite_read(node: Node) -> bool:
     graph = node.graph
     with graph.inserting_before(node):
         lying = graph.call_function(_aten.permute.default, (base, list(order)))
-        flat = graph.call_function(_aten.reshape.default, (lying, [-1]))
+        flat = graph.call_function(_aten.view.default, (lying, [-1]))
         read = graph.call_function(_aten.as_strided_copy.default, (flat, size, stride, start))
     lying.meta["val"] = value.permute(order)
     flat.meta["val"] = lying.meta["val"].reshape(-1)
     for new in (lying, flat, read):
         new.meta = {**node.meta, **new.meta}
     node.replace_all_uses_with(read)
+    name = node.name
     graph.erase_node(node)
+    read.name = name  # by which a signature may know it
     return True
 
 
-def _is_plain_write(node: Node) -> bool:
+def _is_plain_write(node: Node, begins: Begins) -> bool:
     """Whether `node` writes into the copy of a tensor that lies there row by row, as its decomposition takes it to."""
     source, _, _, offset = _arguments(node, 2)
     value = source.meta["val"]
     owns = _owner(source) is source and is_contiguous_or_false(value)
-    return owns and (offset is None or source.op != "placeholder")
+    return owns and (offset is None or source.op != "placeholder" or begins(source) == 0)
 
 
 def _arguments(node: Node, first: int = 1) -> tuple[Node, Any, Any, Any]:
@@ -101,12 +138,17 @@ def _owner(node: Node) -> Node:
     return node
 
 
-def _start(source: Node, base: Node, offset: Any) -> Any:
+def _start(source: Node, base: Node, offset: Any, begins: Begins) -> Any:
     """The place of the first element read, in `base`; None where it is not known."""
     if offset is not None:
-        return None if base.op == "placeholder" else offset
-    start = source.meta["val"].storage_offset() - base.meta["val"].storage_offset()
-    return start if isinstance(start, int) else None
+        first = begins(base) if base.op == "placeholder" else 0
+        return offset if first == 0 else _difference(offset, first)
+    return _difference(source.meta["val"].storage_offset(), base.meta["val"].storage_offset())
+
+
+def _difference(place: Any, first: Any) -> int | None:
+    found = place - first if first is not None and not isinstance(place, Node) else None
+    return found if isinstance(found, int) else None
 
 
 def _is_inside(size: Any, stride: Any, start: Any, base: torch.Tensor) -> bool:
