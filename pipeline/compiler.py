@@ -270,6 +270,7 @@ class _Build:
             "task": "iree",
             "manifest": manifest.to_json(),
             "definitions": self._definitions(step),
+            "for_shaders": _is_for_vulkan(step),
             "threads_apart": self._threads_apart,
         }
         with self._timed("iree"):
@@ -413,7 +414,7 @@ class _Build:
         command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in step.targets))
         command += [option for target in step.targets for option in target.options]
         command += [*_ALWAYS, *step.options]
-        if any(target.device == "vulkan" for target in step.targets):
+        if _is_for_vulkan(step):
             command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
@@ -457,6 +458,10 @@ def _versions() -> dict[str, str]:
         "iree": "iree-base-compiler",
     }
     return {name: version(package) for name, package in packages.items()}
+
+
+def _is_for_vulkan(step: Step) -> bool:
+    return any(target.device == "vulkan" for target in step.targets)
 
 
 def _read(path: Path) -> str:

@@ -34,6 +34,7 @@ from .in_place import may_update_in_place
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
 from .separate_threads import separate_threads
+from .wide_math import expand_wide_math
 
 # The names of the state that a function's last results are the new values of.
 _STATE_OUTPUTS = "pipeline.state_outputs"
@@ -45,11 +46,12 @@ def to_iree_module(
     manifest: str,
     definitions: Sequence[Mapping[str, str]] = (),
     *,
+    for_shaders: bool = False,
     threads_apart: bool = False,
 ) -> None:
     """Rewrites `module` in place. manifest: JSON to embed. definitions: of the functions it only declares.
 
-    threads_apart: see `separate_threads`.
+    for_shaders: see `wide_math`. threads_apart: see `separate_threads`.
     Raises DefinitionError for a definition that does not parse or has another type than its declaration.
     """
     parameters = _Parameters()
@@ -59,6 +61,8 @@ def to_iree_module(
         bound_reads(module)
         bound_writes(module)
         separate_fills(module)
+        if for_shaders:
+            expand_wide_math(module)
         if threads_apart:
             separate_threads(module)
         order_updates(module)

@@ -154,8 +154,8 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
         try:
-            apart = job["threads_apart"]
-            to_iree_module(module, job["manifest"], job["definitions"], threads_apart=apart)
+            forms = {key: job[key] for key in ("for_shaders", "threads_apart")}
+            to_iree_module(module, job["manifest"], job["definitions"], **forms)
         except DefinitionError as error:
             return {"refused": str(error)}
         module.operation.verify()
