@@ -38,7 +38,8 @@ from .settings import Settings
 from .traced_graph import as_exported
 
 _MOST_BINDINGS = 8
-"""Weights that change more often are passed by reference, which costs less than packing them for each call."""
+_FEW_CALLS = 16
+"""So many bindings in a row for few calls each, and weights are passed by reference: packing them costs more."""
 
 Graph = Callable[..., list[Any]]
 
@@ -112,7 +113,8 @@ class _Bound:
         self._names = {i: f"weight {i}" for i in weights}
         self._lock = threading.Lock()
         self._by_reference: Graph | None = None
-        self._bindings = 0
+        self._short_bindings = 0
+        self._calls = _FEW_CALLS
         self._stamps: list[Any] = []
         self._program: Callable[..., Any] | None = None
         watch_optimizer_steps()
@@ -123,6 +125,7 @@ class _Bound:
         with self._lock:
             if self._by_reference is None and not self._is_bound(args):
                 self._bind(args)
+            self._calls += 1
             by_reference, program = self._by_reference, self._program
         if by_reference is not None:
             return by_reference(*args)
@@ -143,17 +146,19 @@ class _Bound:
     def _bind(self, args: Sequence[Any]) -> None:
         """Loads the program with the weights among `args`, or gives up on that for good."""
         tensors = [args[i] for i in self._names]
-        if self._bindings == _MOST_BINDINGS or any(map(_has_no_version, tensors)):
+        self._short_bindings = self._short_bindings + 1 if self._calls < _FEW_CALLS else 0
+        if self._short_bindings == _MOST_BINDINGS or any(map(_has_no_version, tensors)):
             # In a thread of its own: this one may be in inference mode, below autograd and so on.
             with ThreadPoolExecutor(1) as threads:
                 self._by_reference = threads.submit(_ByReference, self._border, self._settings).result()
             self.unload()
             return
-        self._bindings += 1
-        self._stamps = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
+        self._calls, self._stamps = 0, []
+        stamps = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
         given = zip(self._border.arguments, self._border.enter(args), strict=True)
         bound = {self._names[i]: tensor for i, tensor in given if i in self._names}
         self._program = self._compiled.load(self._settings.device, bound)
+        self._stamps = stamps  # and not where loading raised
         _loaded.add(self)
         counts.count("bindings")
 

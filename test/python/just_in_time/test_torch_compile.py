@@ -140,6 +140,20 @@ def test_weights_are_bound_once_and_never_stale() -> None:
 
 
 @torch.no_grad()
+def test_weights_that_change_now_and_then_stay_bound() -> None:
+    """As where a model in training is evaluated after each epoch."""
+    model, x = Tower(), torch.randn(3, 8)
+    call = compiled(model)
+    for _ in range(10):
+        change_in_place(model)
+        for _ in range(16):
+            y = call(x)
+        torch.testing.assert_close(y, model(x))
+    assert pipeline.counters().programs == 1
+    assert pipeline.counters().bindings == 10
+
+
+@torch.no_grad()
 def test_results_made_of_weights_alone_are_the_callers() -> None:
     class Weights(nn.Module):
         def __init__(self) -> None:
