@@ -174,8 +174,8 @@ def _turned(z, x, k, found):
 
 
 @op("pipeline::matrix_exp", gradient="none")
-def matrix_exp(a: Tensor) -> Tensor:
-    """Of [batch, n, n]."""
+def matrix_exp(a: Tensor, largest: float) -> Tensor:
+    """Of [batch, n, n]. largest: the norm up to which a sum of 18 terms is exact to the last place."""
     return torch.linalg.matrix_exp(a)
 
 
@@ -184,7 +184,7 @@ def _exp_work(rows, columns):
 
 
 @loops(matrix_exp, scratch=_exp_work)
-def matrix_exp_loop(a, x, w, power, total):
+def matrix_exp_loop(a, largest, x, w, power, total):
     """exp(a) is exp(a / 2ᵏ), a sum of 18 terms, squared k times."""
     n = a.shape[0]
     norm = 0.0
@@ -195,7 +195,7 @@ def matrix_exp_loop(a, x, w, power, total):
         norm = max(norm, size)
     scale = 1.0
     squarings = 0
-    while norm * scale > 0.5 and squarings < 1200:
+    while norm * scale > largest and squarings < 1200:
         scale = scale * 0.5
         squarings = squarings + 1
     for i in range(n):

@@ -272,16 +272,21 @@ def _order(x: Tensor, descending: bool) -> Tensor:
 
 
 def order_by_rank(x: Tensor, descending: bool) -> Tensor:
-    """The same by comparing all with all: fast where rows are short, or processors many."""
+    """The same by comparing all with all: fast where rows are short, or processors many.
+
+    In 32 bits: IREE unrolls counters of 64 for shaders.
+    """
     import torch
 
     size = x.shape[-1]
     mine, other = x.unsqueeze(-1), x.unsqueeze(-2)
-    index = torch.arange(size, device=x.device)
+    index = torch.arange(size, dtype=torch.int32, device=x.device)
     earlier = index.unsqueeze(0) < index.unsqueeze(1)
-    rank = (_goes_before(other, mine, descending) | (_is_level(other, mine) & earlier)).sum(-1)
-    nothing = torch.zeros((), dtype=torch.int64, device=x.device)
-    return torch.where(rank.unsqueeze(-2) == index.unsqueeze(-1), index, nothing).sum(-1)
+    before = _goes_before(other, mine, descending) | (_is_level(other, mine) & earlier)
+    rank = before.sum(-1, dtype=torch.int32)
+    nothing = torch.zeros((), dtype=torch.int32, device=x.device)
+    found = torch.where(rank.unsqueeze(-2) == index.unsqueeze(-1), index, nothing)
+    return found.sum(-1, dtype=torch.int32).to(torch.int64)
 
 
 def _merged(x: Tensor, descending: bool) -> Tensor:

@@ -40,6 +40,19 @@ def test_threads_read_what_they_wrote(model):
     torch.testing.assert_close(pipeline.compile(model, args=args, target="vulkan")(*args), model(*args))
 
 
+@pytest.mark.vulkan
+def test_long_rows_are_sorted_in_time():
+    """IREE unrolled the counter that the rows' places are made of."""
+    x = torch.randn(8000, generator=torch.Generator().manual_seed(0))
+    exe = pipeline.compile(Sorted(), args=(x,), target="vulkan", timeout=120)
+    torch.testing.assert_close(exe(x), torch.sort(x))
+
+
+class Sorted(nn.Module):
+    def forward(self, x):
+        return torch.sort(x)
+
+
 DISPATCH = """
 #simplest = #iree_gpu.spirv_pipeline<BaseDistribute>
 #pipeline = #iree_codegen.translation_info<pipeline = #simplest workgroup_size = {threads}>
