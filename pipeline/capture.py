@@ -39,7 +39,7 @@ from .errors import InputError, InternalError, UnsupportedError
 from .graph_cleanup import clean_graph
 from .late_decompositions import decompose_late, split_table
 from .loose_views import loosen_views
-from .memory_places import count_from_elements, counts_places
+from .memory_places import without_places
 from .narrow_floats import round_each_operator
 from .program import Argument, EntryGraph, Program
 from .refusals import mark_refused
@@ -109,7 +109,7 @@ class _Exported:
             warnings.simplefilter("ignore")
             try:
                 early, late = split_table(table)
-                self.ep = loosen_views(_place_free(self.ep)).run_decompositions(early)
+                self.ep = loosen_views(without_places(self.ep)).run_decompositions(early)
                 for module in list(graphs(self.ep.graph_module)):
                     calls.lower(module)
                     # torch.export overlooks some of the user's (see LATE).
@@ -120,27 +120,13 @@ class _Exported:
                 raise
             except Exception as error:
                 _refuse_mutated_constant(error)
+                _refuse_written_places(error)
                 _refuse_rebuilt_class(error)
                 # Functionalising a mutation of aliased tensors fails here, with nothing that names them.
                 _refuse_shared_memory({**self.ep.state_dict, **self.ep.constants})
                 raise InternalError(
                     f"torch.export's run_decompositions failed on this model: {type(error).__name__}: {error}"
                 ) from error
-
-
-def _place_free(ep: ExportedProgram) -> ExportedProgram:
-    """The program without operators that count places in memory, which decompositions would change."""
-    if not counts_places(ep.graph):
-        return ep
-    ep = ep.run_decompositions({})  # functional: what is written through such a view is no view any more
-    given = set(ep.graph_signature.user_inputs)
-
-    def begins(node: torch.fx.Node) -> Any:
-        offset = node.meta["val"].storage_offset()
-        return None if node.name in given and offset != 0 else offset
-
-    count_from_elements(ep.graph_module, begins)
-    return ep
 
 
 def _refuse_mutated_constant(error: Exception) -> None:
@@ -150,6 +136,14 @@ def _refuse_mutated_constant(error: Exception) -> None:
         raise UnsupportedError(
             f"the model updates '{found[1]}', a plain tensor attribute, in place; "
             f"make it state with self.register_buffer('{attribute}', ...)"
+        ) from error
+
+
+def _refuse_written_places(error: Exception) -> None:
+    if "as_strided() is non-compositional" in str(error):
+        raise UnsupportedError(
+            "the model writes through as_strided of a view, which PyTorch cannot trace; write through slices, or take "
+            f"as_strided of the whole tensor. PyTorch says:\n{error}"
         ) from error
 
 

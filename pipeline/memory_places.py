@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_contiguous_or_false
-from torch.fx import Graph, GraphModule, Node
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 
 from .errors import Unsupported, UnsupportedError
@@ -56,9 +57,19 @@ def _is_dense(sizes: list[int], strides: list[int]) -> bool:
     return True
 
 
-def counts_places(graph: Graph) -> bool:
-    """Whether there is anything to rewrite."""
-    return any(node.target in (*_READS, _WRITE) for node in graph.nodes)
+def without_places(ep: ExportedProgram) -> ExportedProgram:
+    """The program with its graph rewritten, functional then; `ep` itself where there is nothing to rewrite."""
+    if not any(node.target in (*_READS, _WRITE) for node in ep.graph.nodes):
+        return ep
+    ep = ep.run_decompositions({})
+    given = set(ep.graph_signature.user_inputs)
+
+    def begins(node: Node) -> Any:
+        offset = node.meta["val"].storage_offset()
+        return None if node.name in given and offset != 0 else offset
+
+    count_from_elements(ep.graph_module, begins)
+    return ep
 
 
 def count_from_elements(module: GraphModule, begins: Begins) -> None:

@@ -66,6 +66,18 @@ def test_memory_around_an_argument_is_refused_with_the_line(offset: int | None, 
     assert line_of(Strided.forward, "as_strided") in str(caught.value)
 
 
+class WritesPlaces(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        columns = (x * 2).t()
+        columns.as_strided((3,), (2,), 1).add_(1)
+        return columns
+
+
+def test_writing_through_places_of_a_view_is_refused() -> None:
+    with pytest.raises(pipeline.UnsupportedError, match="writes through as_strided of a view"):
+        pipeline.compile(WritesPlaces(), args=(torch.randn(3, 3),))
+
+
 class Attribute(nn.Module):
     def __init__(self) -> None:
         super().__init__()
