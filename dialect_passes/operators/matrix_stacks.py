@@ -134,8 +134,10 @@ def reflect(b: Tensor, v: Tensor, taus: Tensor, adjoint: bool) -> Tensor:
     """Q @ b, or Qᴴ @ b."""
     from .reflection_loops import reflect_rows as loop
 
-    if is_empty(b, taus):
+    if is_empty(b):
         return _zeros(b, b.shape)
+    if is_empty(taus):
+        return b.clone()
     return _unstacked(loop(_stacked(b, 2), _stacked(v, 2), _stacked(taus, 1), adjoint), b.shape[:-2])
 
 

@@ -146,6 +146,59 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return torch.stack(columns[::-1], 1)
 
 
+@decomposes("aten.gather.default")
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """Of a number, and of one place: torch-mlir reads with a dimension."""
+    if x.dim() and index.dim():
+        return NotImplemented
+    return x.reshape(-1).gather(0, index.reshape(-1)).reshape(index.shape)
+
+
+@decomposes("aten.index_select.default")
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Likewise; of a number the number itself."""
+    if x.dim() == 0:
+        return x.clone()
+    return NotImplemented if index.dim() else x.index_select(dim, index.reshape(1))
+
+
+@decomposes("aten.index_add.default")
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """A write that adds; to a number, as to a vector of one element."""
+    import torch
+
+    if x.dim() == 0:
+        return index_add(x.reshape(1), 0, index, source.reshape(-1), alpha=alpha).reshape(())
+    source = source if alpha == 1 else source * alpha
+    places = [*[None] * (dim % x.dim()), index.reshape(-1)]
+    return torch.ops.aten.index_put.default(x, places, source.to(x.dtype), True)
+
+
+@decomposes("aten.scatter_reduce.two")
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Likewise. Means of integers are rounded down, which torch-mlir does not do."""
+    if reduce == "mean" and not x.is_floating_point():
+        return _scattered_mean(x, dim, index, src, include_self)
+    if x.dim() and index.dim():
+        return NotImplemented
+    flat = x.reshape(-1).scatter_reduce(
+        0, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self
+    )
+    return flat.reshape(x.shape)
+
+
+def _scattered_mean(x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
+    import torch
+
+    start = x if include_self else x.scatter(dim, index, 0)
+    total = start.scatter_reduce(dim, index, src, "sum")
+    ones = torch.ones_like(index)
+    count = torch.full(x.shape, int(include_self), device=x.device).scatter_add(dim, index, ones)
+    return torch.div(total, count.clamp(min=1), rounding_mode="floor").to(x.dtype)
+
+
 @decomposes("aten.scatter_add.default")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """IREE crashes on scatters of nothing, and on those without dimensions, which become vectors."""

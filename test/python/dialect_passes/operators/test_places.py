@@ -22,6 +22,11 @@ class Writes(torch.nn.Module):
             x.scatter(-1, least.indices, least.values * 2),
             x.index_copy(0, rows, x[:2]),
             x.index_reduce(0, rows, x[:2], "prod"),
+            *(
+                (4 - x * 3).to(dtype).scatter_reduce(0, places, (2 - x).to(dtype), "mean", include_self=own)
+                for dtype in (torch.int64, torch.uint8)
+                for own in (True, False)
+            ),
             x.put(places, x, accumulate=True),
             x.take(places),
             x.diagonal_scatter(x[:2, 0]),
@@ -77,6 +82,24 @@ class Selections(torch.nn.Module):
         )
 
 
+class Numbers(torch.nn.Module):
+    """Places of tensors without dimensions, or named by such."""
+
+    def forward(self, x, zero):
+        row = torch.stack([x, x + 1])
+        return (
+            x.gather(0, zero),
+            x.gather(0, zero.reshape(1)),
+            row.gather(0, zero),
+            x.index_select(0, zero.reshape(1)),
+            row.index_select(0, zero + 1),
+            x.index_add(0, zero, x, alpha=2),
+            row.index_add(0, zero.reshape(1), row[1:]),
+            x.scatter_reduce(0, zero, x - 1, "amin"),
+            x.scatter_add(0, zero, x),
+        )
+
+
 def _arguments():
     x = torch.tensor([[1.0, 2.0], [3.0, 3.0], [5.0, 1.0]])
     mask = torch.tensor([[True, False], [False, True], [True, True]])
@@ -88,6 +111,10 @@ def _arguments():
 def test_writes():
     arguments = _arguments()
     _compare(Writes(), arguments)
+
+
+def test_numbers():
+    _compare(Numbers(), (torch.tensor(3.0), torch.tensor(0)))
 
 
 def test_copies_of_views():
