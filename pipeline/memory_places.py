@@ -18,7 +18,7 @@ import torch
 from torch._prims_common import is_contiguous_or_false
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import optimization_hint
+from torch.fx.experimental.symbolic_shapes import optimization_hint, statically_known_true
 
 from .errors import Unsupported, UnsupportedError
 from .source_lines import user_line
@@ -128,9 +128,10 @@ def _rewrite_read(node: Node, begins: Begins) -> bool:
 def _is_plain_write(node: Node, begins: Begins) -> bool:
     """Whether `node` writes into the copy of a tensor that lies there row by row, as its decomposition takes it to."""
     source, _, _, offset = _arguments(node, 2)
-    value = source.meta["val"]
-    owns = _owner(source) is source and is_contiguous_or_false(value)
-    return owns and (offset is None or source.op != "placeholder" or begins(source) == 0)
+    base = _owner(source)
+    value, whole = source.meta["val"], base.meta["val"]
+    lies_so = is_contiguous_or_false(value) and statically_known_true(value.numel() == whole.numel())
+    return lies_so and _start(source, base, offset, begins) == (0 if offset is None else offset)
 
 
 def _arguments(node: Node, first: int = 1) -> tuple[Node, Any, Any, Any]:
