@@ -129,9 +129,9 @@ def _compared(run: Run, actual: list[Any]) -> Outcome:
 def _compare(run: Run, actual: list[Any]) -> None:
     operator, expected = run.case.operator, list(run.expected)
     if run.case.kind == "forward" and judge.reconstructs(operator) and len(actual) > 1:
-        half = len(actual) // 2
-        judge.compare(operator, actual[:half], expected[:half], run.in_float64)
-        _check_factors(operator, actual[half:], expected[half:], run.arguments[0])
+        processed = len(actual) - judge.factor_count(operator)
+        judge.compare(operator, actual[:processed], expected[:processed], run.in_float64)
+        _check_factors(operator, actual[processed:], expected[processed:], run.arguments[0])
         return
     judge.compare(operator, actual, expected, run.in_float64)
 

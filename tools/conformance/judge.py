@@ -98,6 +98,11 @@ def reconstructs(operator: str) -> Callable[[Sequence[torch.Tensor]], torch.Tens
     return _RECONSTRUCTIONS.get(operator)
 
 
+def factor_count(operator: str) -> int:
+    """How many factors a factorization returns."""
+    return 3 if operator in ("linalg.svd", "linalg.lu") else 2
+
+
 def check_factors(operator: str, factors: Sequence[torch.Tensor], given: torch.Tensor) -> None:
     """The product of `factors` is `given`, and what must be orthonormal is. Raises Wrong."""
     rebuild = _RECONSTRUCTIONS[operator]
