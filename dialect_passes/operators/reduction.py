@@ -23,6 +23,27 @@ def extreme_of_number(x: Tensor, dim: list[int] | None = None, keepdim: bool = F
     return NotImplemented if x.dim() else x.clone()
 
 
+@decomposes("aten.prod.dim_int")
+def product_of_number(x: Tensor, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Likewise; of integers and bools in int64, as eager's."""
+    return NotImplemented if x.dim() else x.prod(dtype=dtype)
+
+
+@decomposes("aten.linalg_vector_norm.default")
+def norm_of_number(
+    x: Tensor,
+    ord: Any = 2,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """Of a number as of a vector of one element."""
+    import torch
+
+    return NotImplemented if x.dim() else torch.linalg.vector_norm(x.reshape(1), ord, dtype=dtype)
+
+
 @decomposes("aten.aminmax.default")
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Both extremes, along `dim` or of all."""

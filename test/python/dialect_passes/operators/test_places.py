@@ -83,7 +83,7 @@ class Selections(torch.nn.Module):
 
 
 class Numbers(torch.nn.Module):
-    """Places of tensors without dimensions, or named by such."""
+    """Places of tensors without dimensions, or named by such, and what reduces them."""
 
     def forward(self, x, zero):
         row = torch.stack([x, x + 1])
@@ -97,6 +97,9 @@ class Numbers(torch.nn.Module):
             row.index_add(0, zero.reshape(1), row[1:]),
             x.scatter_reduce(0, zero, x - 1, "amin"),
             x.scatter_add(0, zero, x),
+            x.prod(0),
+            (x > 0).prod(0),
+            torch.linalg.vector_norm(-x, torch.inf, 0, keepdim=True),
         )
 
 
