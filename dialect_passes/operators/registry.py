@@ -51,6 +51,7 @@ _FAMILIES = (
     "pooling",
     "powers",
     "products",
+    "quantization",
     "random",
     "reduction",
     "reflections",
@@ -181,8 +182,16 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     table = dict(get_decomposition_table())
     for name in _KEEP_WHOLE:
         table.pop(_overload(name), None)
-    table.update({_overload(name): function for name, function in _DECOMPOSITIONS.items()})
+    table.update({_overload(name): function for name, function in _DECOMPOSITIONS.items() if _exists(name)})
     return {op: as_eager_rounds(op, function) for op, function in table.items()}
+
+
+def _exists(name: str) -> bool:
+    """Whether PyTorch has the operator: those of quantized models only once their library is imported."""
+    import torch
+
+    namespace, packet, _ = name.split(".")
+    return namespace == "aten" or hasattr(getattr(torch.ops, namespace), packet)
 
 
 def _overload(name: str) -> Any:
