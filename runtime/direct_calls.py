@@ -31,7 +31,7 @@ class DirectCall:
         self._invoke = context.invoke
         self._function = function
         self._inputs: list[tuple[Any, tuple[int, ...], int]] = []
-        self._outputs = [_unsigned(spec) for spec in entry.outputs]
+        self._outputs: list[Any] = []
 
     def __call__(self, args: tuple[Any, ...]) -> list[Any] | None:
         """The flat results; None where the general call must be made. Raises what IREE raises."""
@@ -51,10 +51,10 @@ class DirectCall:
             spans.append((first, first + nbytes))
             shared = value.detach() if value.requires_grad else value
             inputs.push_ref(self._import(torch._C._to_dlpack(shared)))
-        outputs = iree.VmVariantList(len(self._outputs))
+        types = self._outputs or self._result_types()
+        outputs = iree.VmVariantList(len(types))
         self._invoke(self._function, inputs, outputs)
-        results = [self._result(torch, outputs, i, own) for i, own in enumerate(self._outputs)]
-        return self._own(results, spans)
+        return self._own([self._result(torch, outputs, i, own) for i, own in enumerate(types)], spans)
 
     def _expected(self) -> list[tuple[Any, tuple[int, ...], int]]:
         """torch's dtype, the shape and the bytes of each input. torch may be imported after loading."""
@@ -68,10 +68,18 @@ class DirectCall:
                 self._inputs.append((dtype.torch(), tuple(map(int, shape)), nbytes))
         return self._inputs
 
-    def _result(self, torch: Any, outputs: Any, number: int, unsigned: dtypes.Dtype | None) -> Any:
+    def _result_types(self) -> list[Any]:
+        """torch's dtype of each result."""
+        for spec in self._entry.outputs:
+            assert spec.tensor is not None
+            self._outputs.append(dtypes.BY_NAME[spec.tensor.dtype].torch())
+        return self._outputs
+
+    def _result(self, torch: Any, outputs: Any, number: int, own: Any) -> Any:
+        """IREE's integers have no sign: a result has that of the argument whose memory it is, or is signed."""
         view = outputs.get_variant(number).deref(iree.HalBufferView)
         result = torch._C._from_dlpack(self._export(view, _CPU, 0))
-        return result.view(unsigned.torch()) if unsigned else result
+        return result if result.dtype is own else result.view(own)
 
     def _own(self, results: list[Any], spans: list[Span]) -> list[Any]:
         """The results, those that share memory with an argument or each other copied. spans: of the arguments."""
@@ -96,12 +104,6 @@ def is_direct(entry: EntryPoint, device: Device) -> bool:
         and all(_has_elements(spec) for spec in [*entry.inputs, *entry.outputs])
         and all(spec.tensor is not None and spec.tensor.shape for spec in entry.inputs)
     )
-
-
-def _unsigned(spec: ValueSpec) -> dtypes.Dtype | None:
-    """The type of an unsigned result: IREE's integers have no sign, so its DLPack says that they are signed."""
-    assert spec.tensor is not None
-    return dtypes.BY_NAME[spec.tensor.dtype] if spec.tensor.dtype.startswith("uint") else None
 
 
 def _has_elements(spec: ValueSpec) -> bool:

@@ -204,7 +204,8 @@ class _Flat(nn.Module):
     """`EveryDtype` with tensors for arguments and results."""
 
     def forward(self, *values):
-        return tuple(result for x in values for result in (x.flip(0), EveryDtype.compute(x)))
+        signs = values[0].to(torch.int8), values[1].to(torch.uint8)  # uint8 and int8 in the same memory
+        return signs + tuple(result for x in values for result in (x.flip(0), EveryDtype.compute(x)))
 
 
 def test_a_direct_call_that_fails_is_an_execution_error() -> None:
