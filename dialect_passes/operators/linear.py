@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .registry import decomposes
 
@@ -36,3 +36,13 @@ def addmv(added: Tensor, matrix: Tensor, vector: Tensor, *, beta: float = 1, alp
 
     columns = torch.addmm(added.unsqueeze(-1), matrix, vector.unsqueeze(1), beta=beta, alpha=alpha)
     return columns.squeeze(1)
+
+
+@decomposes("aten.addbmm.default")
+def addbmm(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """Of integers, whose factors torch-mlir makes floats."""
+    import torch
+
+    if added.is_floating_point() or added.is_complex():
+        return NotImplemented
+    return beta * added + alpha * torch.bmm(a, b).sum(0, dtype=added.dtype)

@@ -232,7 +232,9 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     import torch
 
     if weights is None:
-        return NotImplemented
+        return (
+            NotImplemented if x.dtype == torch.int64 else torch.bincount(x.to(torch.int64), None, minlength)
+        )
     counts = torch.ops.aten.bincount.default(x, None, minlength)
     if x.numel() == 0:
         return counts

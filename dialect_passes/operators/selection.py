@@ -25,7 +25,11 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     import torch
 
     x, mask = torch.broadcast_tensors(x, mask)
-    return x.reshape(-1).index_select(0, mask.reshape(-1).nonzero().squeeze(1))
+    places = mask.reshape(-1)
+    if x.numel() == 1:
+        # torch.export takes the result of masked_select for two elements at most, that of nonzero for one.
+        places = torch.cat([places, torch.zeros(1, dtype=torch.bool, device=x.device)])
+    return x.reshape(-1).index_select(0, places.nonzero().squeeze(1))
 
 
 @traced_by_decomposition("aten.combinations.default")

@@ -81,6 +81,7 @@ def test_integers():
             lambda n, k: torch.pow(-1, -k) + n**2,
             lambda n, k: n.to(torch.uint8) ** 0,
             lambda n, k: torch.full((2,), 255, dtype=torch.uint8),
+            lambda n, k: torch.addbmm(n[:1], n.reshape(2, 2, 2), k.reshape(2, 2, 2), beta=2, alpha=3),
             lambda n, k: torch.cat([torch.full((2,), 200.7).to(torch.uint8), k.to(torch.uint8)]),
         ],
         n,

@@ -79,6 +79,8 @@ class Selections(torch.nn.Module):
                 for dtype in (torch.half, torch.int8)
             ),
             torch.nonzero(x[0, 0]),
+            x[0, 0].masked_select(mask[0, 0]),
+            torch.bincount(x[:, 0].to(torch.uint8)),
         )
 
 
