@@ -322,7 +322,7 @@ def test_a_singular_matrix_raises_as_in_eager(train: bool) -> None:
         if train:
             y.sum().backward()
         results.append([y, a.grad])
-        with pytest.raises(torch.linalg.LinAlgError, match="the input matrix is singular"):
+        with pytest.raises(torch._C._LinAlgError, match="the input matrix is singular"):
             function(torch.ones(3, 3).requires_grad_(train))
     torch.testing.assert_close(*results)
 

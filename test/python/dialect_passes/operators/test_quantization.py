@@ -29,8 +29,8 @@ class Quantized(torch.nn.Module):
             ),
             torch.fake_quantize_per_channel_affine(x * 9, scales, zeros.int(), 0, -128, 127),
             torch.fake_quantize_per_channel_affine(x * 9, scales, zeros.float() + 0.3, 0, -128, 127),
-            torch._int_mm(static.repeat(5, 1), dynamic.t().repeat(1, 2)),
-            torch._weight_int8pack_mm(x, channels, scales),
+            torch.ops.aten._int_mm(static.repeat(5, 1), dynamic.t().repeat(1, 2)),
+            torch.ops.aten._weight_int8pack_mm(x, channels, scales),
         )
 
 
