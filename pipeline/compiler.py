@@ -44,6 +44,9 @@ _LOWERING_SECONDS = 300.0
 # Where IREE leaves its dispatches for Vulkan, to be checked.
 _DISPATCHES = "dispatches"
 
+# What stands behind a barrier and depends on nothing is kept from call to call else, while others work in its memory.
+_NOTHING_KEPT = "--iree-opt-const-expr-hoisting=false"
+
 # Never a silent change of precision: IREE demotes f64 to f32 unless told.
 _ALWAYS = (
     "--iree-input-demote-f64-to-f32=false",
@@ -416,6 +419,8 @@ class _Build:
         command += [*_ALWAYS, *step.options]
         if _is_for_vulkan(step):
             command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
+        if self._threads_apart:
+            command.append(_NOTHING_KEPT)
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
             command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")

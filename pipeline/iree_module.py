@@ -29,8 +29,8 @@ from pipeline.runtime.manifest import INITIAL_STATE, REFLECTION_KEY, WEIGHTS_SCO
 from .bound_reads import bound_reads
 from .bound_writes import bound_writes
 from .bounded_sizes import bound_sizes
+from .constant_counters import make_counters_constant
 from .function_definitions import define_functions, is_entry_point
-from .held_counters import hold_counters
 from .in_place import may_update_in_place
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
@@ -52,7 +52,7 @@ def to_iree_module(
 ) -> None:
     """Rewrites `module` in place. manifest: JSON to embed. definitions: of the functions it only declares.
 
-    for_shaders: see `wide_math` and `held_counters`. threads_apart: see `separate_threads`.
+    for_shaders: see `wide_math` and `constant_counters`. threads_apart: see `separate_threads`.
     Raises DefinitionError for a definition that does not parse or has another type than its declaration.
     """
     parameters = _Parameters()
@@ -64,7 +64,7 @@ def to_iree_module(
         separate_fills(module)
         if for_shaders:
             expand_wide_math(module)
-            hold_counters(module)
+            make_counters_constant(module)
         if threads_apart:
             separate_threads(module)
         order_updates(module)

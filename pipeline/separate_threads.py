@@ -83,8 +83,12 @@ def _hold_operands(op: ir.Operation) -> None:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether it is a tensor of several numbers that a loop computes."""
+    """Whether it is a tensor of several numbers that a loop computes.
+
+    Not of a fill: IREE keeps one behind a barrier from call to call, and lets sums grow in it.
+    """
     owner = viewed(value).owner
     if isinstance(owner, ir.Block) or not isinstance(value.type, ir.RankedTensorType):
         return False
-    return value.type.rank > 0 and owner.operation.name.startswith("linalg.")
+    name = owner.operation.name
+    return value.type.rank > 0 and name.startswith("linalg.") and name != "linalg.fill"

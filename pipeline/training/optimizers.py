@@ -175,7 +175,7 @@ def _states_at_rest(
             key: torch.as_tensor(value) for key, value in values.items() if value is not None
         }
         for parameter, values in optimizer.state.items()
-        if names[id(parameter)] not in trained
+        if id(parameter) in names and names[id(parameter)] not in trained
     }
 
 

@@ -1,4 +1,7 @@
-"""Operations that IREE puts into one shader and shares out among its threads in different ways."""
+"""Operations that IREE puts into one shader and shares out among its threads in different ways.
+
+Each program is called several times: what IREE keeps from call to call must not be worked in.
+"""
 
 import pytest
 import torch
@@ -24,10 +27,20 @@ class Depthwise(nn.Module):
 
 
 class Counts(nn.Module):
-    """Whole numbers made of floats, which IREE keeps out of the loop that reads all of them for each result."""
+    """Whole numbers made of floats, which IREE keeps out of the loop that reads all of them for each result.
+
+    Beside them a long counter that others may work in, and sums of rows.
+    """
 
     def forward(self, x):
-        return (x.to(torch.int64).unsqueeze(0) == torch.arange(4).unsqueeze(1)).sum(1), torch.histc(x, 4)
+        places = torch.arange(x.numel(), dtype=torch.float32)
+        return (
+            (x.to(torch.int64).unsqueeze(0) == torch.arange(4).unsqueeze(1)).sum(1),
+            torch.histc(x, 4),
+            places * x,
+            places.index_add(0, torch.arange(x.numel()).flip(0), x),
+            x.reshape(-1, 8).sum(0, keepdim=True),
+        )
 
 
 @pytest.mark.vulkan
@@ -37,7 +50,28 @@ def test_threads_read_what_they_wrote(model):
     x = torch.randn(1, 4, 3, 8, 9)
     weights = (torch.randn(4, 1, 3), torch.randn(4, 1, 3, 3))
     args = (x.reshape(-1),) if isinstance(model, Counts) else (x, weights, torch.randn(4))
-    torch.testing.assert_close(pipeline.compile(model, args=args, target="vulkan")(*args), model(*args))
+    exe = pipeline.compile(model, args=args, target="vulkan")
+    for factor in (1.0, -2.0, 3.0):
+        torch.testing.assert_close(exe(args[0] * factor, *args[1:]), model(args[0] * factor, *args[1:]))
+
+
+@pytest.mark.vulkan
+def test_a_training_step_is_the_same_each_time():
+    """Gradients of biases are sums that began with what the call before left."""
+    torch.manual_seed(0)
+    model, loss = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)), nn.CrossEntropyLoss()
+    optimizer = torch.optim.NAdam(model.parameters(), lr=1e-2)
+    x, y = torch.randn(8, 4), torch.randint(0, 3, (8,))
+    step = pipeline.compile_training(
+        model, loss, optimizer, args=(x, y), target="vulkan", entry_points=["train_step"]
+    )
+    for _ in range(4):
+        optimizer.zero_grad()
+        expected = loss(model(x), y)
+        torch.testing.assert_close(step(x, y), expected.detach())
+        expected.backward()
+        optimizer.step()
+    torch.testing.assert_close(step.state_dict(), dict(model.state_dict()))
 
 
 @pytest.mark.vulkan
