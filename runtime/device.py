@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import threading
 import weakref
@@ -45,6 +46,13 @@ class Device:
 def vm_instance() -> Any:
     """The process's one VM instance."""
     return iree.VmInstance()
+
+
+@atexit.register
+def _close() -> None:
+    """IREE's bindings complain on screen about what lives longer than they do, and modules end in any order."""
+    _hosts.clear()
+    vm_instance.cache_clear()
 
 
 def kind_of(name: str) -> str:
