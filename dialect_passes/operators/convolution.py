@@ -42,7 +42,13 @@ def convolution(
         )
         return result.squeeze(2)
     if not transposed:
-        return NotImplemented
+        pads = _without_rest(x, weight, stride, padding, dilation)
+        if pads is None:
+            return NotImplemented
+        x, zeros = torch.ops.aten.constant_pad_nd.default(x, pads, 0), [0] * (x.dim() - 2)
+        return torch.ops.aten.convolution.default(
+            x, weight, bias, stride, zeros, dilation, False, zeros, groups
+        )
     rank = len(stride)
     kernel = weight.shape[2:]
     for axis in range(rank):
@@ -58,6 +64,28 @@ def convolution(
     weight = weight.reshape(groups * outputs, inputs, *kernel).flip(list(range(2, 2 + rank)))
     ones, zeros = [1] * rank, [0] * rank
     return torch.ops.aten.convolution.default(x, weight, bias, ones, zeros, dilation, False, zeros, groups)
+
+
+def _without_rest(
+    x: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int]
+) -> list[int] | None:
+    """Padding that leaves out what strides never reach, where IREE would fail: along results of one element.
+
+    None where there is no such. In the order of `constant_pad_nd`, last dimension first; negative where it cuts.
+    """
+    rank, pads, found = x.dim() - 2, [], False
+    strides, paddings, dilations = (
+        list(values) * (rank if len(values) == 1 else 1) for values in (stride, padding, dilation)
+    )
+    for axis in reversed(range(rank)):
+        size, kernel, pad = x.shape[2 + axis], weight.shape[2 + axis], paddings[axis]
+        rest = 0
+        if isinstance(size, int) and isinstance(kernel, int):
+            rest = size + 2 * pad - (dilations[axis] * (kernel - 1) + 1)
+        is_one = 0 < rest < strides[axis]
+        found = found or is_one
+        pads += [pad, pad - rest if is_one else pad]
+    return pads if found else None
 
 
 # torch-mlir's own shape function does not know that one stride or padding may stand for all dimensions.
