@@ -42,10 +42,10 @@ def convolution(
         )
         return result.squeeze(2)
     if not transposed:
-        pads = _without_rest(x, weight, stride, padding, dilation)
-        if pads is None:
+        exact = _without_rest(x, weight, stride, padding, dilation)
+        if exact is None:
             return NotImplemented
-        x, zeros = torch.ops.aten.constant_pad_nd.default(x, pads, 0), [0] * (x.dim() - 2)
+        x, zeros = torch.ops.aten.constant_pad_nd.default(x, exact, 0), [0] * (x.dim() - 2)
         return torch.ops.aten.convolution.default(
             x, weight, bias, stride, zeros, dilation, False, zeros, groups
         )
