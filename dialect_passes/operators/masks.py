@@ -45,9 +45,12 @@ def index(x: Tensor, indices: Indices) -> Tensor:
 
 @decomposes("aten.index_put.default")
 def index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Tensor:
-    """One mask is a choice by place, without a scatter; among other indices it becomes places."""
+    """One mask is a choice by place, without a scatter; among other indices it becomes places. Sums of bools are or."""
     import torch
 
+    if accumulate and x.dtype == torch.bool:
+        counts, added = x.to(torch.int32), values.to(torch.int32)
+        return torch.ops.aten.index_put.default(counts, indices, added, True) != 0
     if not _has_mask(indices):
         if _is_narrow(indices):
             return torch.ops.aten.index_put.default(x, _wide(indices), values, accumulate)

@@ -201,7 +201,11 @@ def _scattered_mean(x: Tensor, dim: int, index: Tensor, src: Tensor, include_sel
 
 @decomposes("aten.scatter_add.default")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """IREE crashes on scatters of nothing, and on those without dimensions, which become vectors."""
+    """IREE crashes on scatters of nothing, and on those without dimensions, which become vectors. Of bools: or."""
+    import torch
+
+    if x.dtype == torch.bool:
+        return x.to(torch.int32).scatter_add(dim, index, src.to(torch.int32)) != 0
     if 0 in index.shape:
         return x.clone()
     if x.dim() and index.dim():

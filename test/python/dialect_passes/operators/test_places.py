@@ -18,6 +18,8 @@ class Writes(torch.nn.Module):
         return (
             *written,
             x.scatter(0, places, x),
+            torch.zeros(3, dtype=torch.bool).index_add(0, places[:, 0] * 0 + 1, mask[:, 1]),
+            torch.zeros(3, dtype=torch.bool).scatter_add(0, places[:, 0] * 0, mask[:, 1]),
             *least,
             x.scatter(-1, least.indices, least.values * 2),
             x.index_copy(0, rows, x[:2]),
