@@ -178,7 +178,12 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any 
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Likewise. Means of integers are rounded down, which torch-mlir does not do."""
+    """Likewise. Means of integers are rounded down, which torch-mlir does not do, nor does it compare bools."""
+    import torch
+
+    if x.dtype == torch.bool:
+        wide = x.to(torch.int32), dim, index, src.to(torch.int32), reduce
+        return torch.ops.aten.scatter_reduce.two(*wide, include_self=include_self) != 0
     if reduce == "mean" and not x.is_floating_point():
         return _scattered_mean(x, dim, index, src, include_self)
     if x.dim() and index.dim():

@@ -20,6 +20,11 @@ class Writes(torch.nn.Module):
             x.scatter(0, places, x),
             torch.zeros(3, dtype=torch.bool).index_add(0, places[:, 0] * 0 + 1, mask[:, 1]),
             torch.zeros(3, dtype=torch.bool).scatter_add(0, places[:, 0] * 0, mask[:, 1]),
+            *(
+                mask[:, 0].scatter_reduce(0, places[:, 0] * 0, mask[:, 1], how, include_self=own)
+                for how in ("sum", "prod", "amax", "amin")
+                for own in (True, False)
+            ),
             *least,
             x.scatter(-1, least.indices, least.values * 2),
             x.index_copy(0, rows, x[:2]),
