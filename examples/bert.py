@@ -28,6 +28,10 @@ def get_example_inputs() -> dict[str, torch.Tensor]:
     return inputs(2, 128)
 
 
+def get_benchmark_inputs() -> dict[str, torch.Tensor]:
+    return inputs(1, 128)
+
+
 def get_further_inputs() -> list[dict[str, torch.Tensor]]:
     return [inputs(1, 1), inputs(1, 37), inputs(3, 200)]
 

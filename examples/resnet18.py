@@ -25,6 +25,10 @@ def get_example_inputs() -> dict[str, torch.Tensor]:
     return inputs(2)
 
 
+def get_benchmark_inputs() -> dict[str, torch.Tensor]:
+    return inputs(1)
+
+
 def get_further_inputs() -> list[dict[str, torch.Tensor]]:
     return [inputs(1), inputs(3), inputs(5)]
 

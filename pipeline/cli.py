@@ -172,6 +172,62 @@ def explain(model: str, just_in_time: bool, **options: Any) -> None:
     )
 
 
+@cli.command()
+@click.argument("model")
+@click.option("--entry", help="entry point; needed when there are several")
+@click.option("--train", is_flag=True, help="a training step, with the file's loss_fn and optimizer")
+@click.option("--threads", multiple=True, help="a number or all; default 1; repeatable")
+@click.option("--competitor", "competitors", multiple=True, help="time only this one and ours; repeatable")
+@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option(
+    "--seconds",
+    type=float,
+    default=0.3,
+    show_default=True,
+    help="per round and competitor, one call at least",
+)
+@click.option("--patience", type=float, default=1800.0, show_default=True, help="seconds to get ready in")
+@click.option(
+    "--clock",
+    type=click.Choice(["wall", "cpu"]),
+    default="wall",
+    show_default=True,
+    help="cpu: time of all threads, for one thread on a machine that does other work",
+)
+@click.option(
+    "--roofline/--no-roofline", default=True, show_default=True, help="measure what the machine allows"
+)
+@click.option("--json", type=click.Path(path_type=Path), help="write every measured time into this file")
+@click.option("--plot", type=click.Path(path_type=Path), help="draw the ratios into this .png or .svg")
+@_target_options
+def bench(
+    model: str,
+    entry: str | None,
+    train: bool,
+    threads: tuple[str, ...],
+    competitors: tuple[str, ...],
+    rounds: int,
+    seconds: float,
+    patience: float,
+    clock: str,
+    roofline: bool,
+    json: Path | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """Time MODEL compiled by us, in eager, and by others that are installed, side by side and checked.
+
+    Takes the file's benchmark_inputs where it has them, else its example inputs, at fixed sizes.
+    """
+    from . import bench_command
+    from .benchmarking.contest import Rules
+
+    rules = Rules(rounds, seconds, patience)
+    sys.exit(bench_command.bench(
+        model, entry, train, threads, competitors, rules, clock, roofline, json, plot, options
+    ))  # fmt: skip
+
+
 @cli.group("cache")
 def cache_group() -> None:
     """Show or empty the cache of compiled programs, in PIPELINE_CACHE or the user's cache folder."""

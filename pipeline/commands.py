@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,12 @@ def _options(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> O
 
 def _compile_values(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> dict[str, Any]:
     values = {**options, **loaded.options}
-    return {**values, "lowerings": dict(_lowering(text) for text in values["lowerings"])}
+    return {**values, "lowerings": read_lowerings(values["lowerings"])}
+
+
+def read_lowerings(texts: Iterable[str]) -> dict[str, str]:
+    """Custom operator -> lowering, of ``--lowering``. Raises InputError for another form."""
+    return dict(_lowering(text) for text in texts)
 
 
 def _lowering(text: str) -> tuple[str, str]:

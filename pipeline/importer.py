@@ -40,7 +40,7 @@ def import_program(program: Program) -> ir.Module:
     torch_dialect.register_dialect(context)
     # Roles travel as `pipeline.*` argument attributes, which no dialect claims.
     context.allow_unregistered_dialects = True
-    importer = _Importer(context=context, hooks=_Hooks(), graph_node_importer_cls=_NodeImporter)
+    importer = _Importer(context=context, hooks=LiteralHooks(), graph_node_importer_cls=_NodeImporter)
     importer.definitions = Definitions(importer.module, program.definitions)
     importer._cc = _ContextCache(context, py_attr_tracker=importer._py_attr_tracker)
     for entry in program.entries.values():
@@ -111,7 +111,7 @@ def _dim_text(size: Any) -> str:
     return str(int(expr)) if expr.is_Integer else "?"
 
 
-class _Hooks(fx_importer.FxImporterHooks):
+class LiteralHooks(fx_importer.FxImporterHooks):
     """Prints the few small literals of a graph straight from their memory."""
 
     def resolve_literal(self, gni: Any, literal: Any, info: Any) -> ir.Value | None:

@@ -6,6 +6,7 @@ A Python file holds, at module level,
     example_inputs   or get_example_inputs()   a tuple of arguments, a dict of keyword arguments, or both
     dynamic_shapes   (optional)                as for torch.export.export
     further_inputs   or get_further_inputs()   (optional) a list of more inputs, of other sizes, to verify with
+    benchmark_inputs or get_benchmark_inputs() (optional) what `pipeline bench` takes instead of example_inputs
     decompositions, keep     (optional)            as for `pipeline.compile`
     entry_points     or get_entry_points()     (optional) instead of the two above: see `pipeline.compile`
 
@@ -64,15 +65,15 @@ class LoadedTraining:
     options: dict[str, Any]
 
 
-def load_model(text: str) -> LoadedModel:
-    """Reads ``MODEL`` as above. Raises InputError for each way to get it wrong."""
+def load_model(text: str, *, benchmark: bool = False) -> LoadedModel:
+    """Reads ``MODEL`` as above; benchmark: with `benchmark_inputs`. Raises InputError for each way to get it wrong."""
     path, attribute = _existing(text)
     if path.suffix == ".pt2":
         return _load_exported(path)
     module = _run_file(path)
     model = _model(module, path, attribute)
     options = {name: getattr(module, name) for name in _OPTIONS if hasattr(module, name)}
-    return LoadedModel(model, _entries(module, path), options)
+    return LoadedModel(model, _entries(module, path, benchmark), options)
 
 
 def load_training(text: str) -> LoadedTraining:
@@ -239,13 +240,15 @@ def _value(module: ModuleType, path: Path, name: str) -> Any:
     return _call(getter, path, f"get_{name}") if getter is not None else None
 
 
-def _entries(module: ModuleType, path: Path) -> dict[str, EntrySpec]:
+def _entries(module: ModuleType, path: Path, benchmark: bool) -> dict[str, EntrySpec]:
     several = _value(module, path, "entry_points")
     if several is not None:
         if not isinstance(several, dict) or not several:
             raise InputError(f"{path}: 'entry_points' must be a dict of entry points, got {several!r}")
         return {name: EntrySpec.from_user(name, value) for name, value in several.items()}
-    inputs = _value(module, path, "example_inputs")
+    inputs = _value(module, path, "benchmark_inputs") if benchmark else None
+    if inputs is None:
+        inputs = _value(module, path, "example_inputs")
     if inputs is None:
         raise InputError(
             f"{path} has no 'example_inputs' or 'get_example_inputs()' at module level: "

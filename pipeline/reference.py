@@ -59,11 +59,16 @@ class Reference:
         """Copies of the named buffers and parameters."""
         return _copies(self._model, names)
 
-    def run(self, call: Call, entry: EntryPoint, state: Sequence[str]) -> Run:
-        """One call. state: names of the tensors to keep of what it leaves. The model's errors come through."""
+    def run(self, call: Call, entry: EntryPoint | None, state: Sequence[str]) -> Run:
+        """One call. The model's errors come through.
+
+        entry: None where what becomes of inputs does not matter. state: names of the tensors to keep of what it leaves.
+        """
         return _run(self._model, call, entry, call.fresh_arguments(), state)
 
-    def run_in_float64(self, call: Call, entry: EntryPoint, state: Mapping[str, torch.Tensor]) -> Run | None:
+    def run_in_float64(
+        self, call: Call, entry: EntryPoint | None, state: Mapping[str, torch.Tensor]
+    ) -> Run | None:
         """The same call on a copy, from `state`, with every float tensor widened, also where the model
         asks for float32 by name.
 
@@ -86,11 +91,13 @@ class Reference:
         return None if mode.drew else run
 
 
-def _run(model: torch.nn.Module, call: Call, entry: EntryPoint, arguments: Any, state: Sequence[str]) -> Run:
+def _run(
+    model: torch.nn.Module, call: Call, entry: EntryPoint | None, arguments: Any, state: Sequence[str]
+) -> Run:
     args, kwargs = arguments
     with torch.no_grad(), seeded(call.seed):
         result = getattr(model, call.method)(*args, **kwargs)
-    return Run(result, flat_inputs(entry, args, kwargs), _copies(model, state))
+    return Run(result, flat_inputs(entry, args, kwargs) if entry else [], _copies(model, state))
 
 
 class _Widening(TorchDispatchMode):

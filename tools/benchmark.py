@@ -1,5 +1,6 @@
-"""Measurements of compiling, for docs/benchmarks.md.
+"""Measurements for docs/benchmarks.md.
 
+python -m pipeline.tools.benchmark table --json table.json          # `pipeline bench` over the models below
 python -m pipeline.tools.benchmark lowering examples/resnet18.py    # seconds from export to linalg
 python -m pipeline.tools.benchmark memory examples/llama_1b.py      # peak memory of a whole compilation
 """
@@ -10,18 +11,77 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import click
 
+from pipeline.benchmarking.memory import TreePeak
+
 _GB = 1e9
+
+TABLE = (
+    "examples/mlp.py",
+    "examples/resnet18.py",
+    "examples/resnet50.py",
+    "examples/mobilenetv2.py",
+    "examples/convnext_tiny.py",
+    "examples/vit_base.py",
+    "examples/bert.py",
+    "examples/gpt2.py",
+    "examples/llama.py",
+    "tools/benchmark_models/t5_encoder.py",
+    "examples/swin_tiny.py",
+    "examples/whisper_tiny.py",
+)
+"""Batch 1 and fixed sizes: each file says which."""
 
 
 @click.group()
 def cli() -> None:
-    """Measure compiling."""
+    """Measure compiling, and what was compiled."""
+
+
+@cli.command()
+@click.argument("models", nargs=-1)
+@click.option("--json", required=True, type=click.Path(path_type=Path), help="results; what it holds is kept")
+@click.option("--plot", type=click.Path(path_type=Path), help="draw the ratios into this .png or .svg")
+@click.option("--threads", default="1", show_default=True, help="a number or all")
+@click.option("--clock", type=click.Choice(["wall", "cpu"]), default="wall", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--seconds", type=float, default=0.3, show_default=True, help="per round and competitor")
+def table(
+    models: tuple[str, ...],
+    json: Path,
+    plot: Path | None,
+    threads: str,
+    clock: str,
+    rounds: int,
+    seconds: float,
+) -> None:
+    """`pipeline bench` over all models of the table, or MODELS, and what it says in Markdown."""
+    from pipeline import bench_command
+    from pipeline.benchmarking import results, tables
+    from pipeline.benchmarking.competitors import COMPETITORS
+    from pipeline.benchmarking.contest import Rules
+    from pipeline.benchmarking.workload import Subject, name_of
+
+    count = bench_command.thread_count(threads)
+    found = results.read_json(json)[1] if json.exists() else []
+    done = {(item.model, item.threads) for item in found}
+    for model in models or TABLE:
+        if (name_of(model), count) in done:
+            continue
+        rules = Rules(rounds, seconds)
+        found.append(
+            bench_command.run(
+                Subject(model, threads=count), list(COMPETITORS), rules, clock=clock, roofline=True
+            )
+        )
+        bench_command.show(found[-1])
+        # After each, since the whole takes an hour.
+        bench_command.leave(found, json, plot)
+    print(tables.markdown(found))
 
 
 @cli.command()
@@ -65,7 +125,7 @@ def memory(model: str, target: str) -> None:
         ]
         start = time.perf_counter()
         process = subprocess.Popen(command)
-        peak = _Peak(process.pid)
+        peak = TreePeak(process.pid)
         code = process.wait()
         seconds = time.perf_counter() - start
         if code:
@@ -77,39 +137,6 @@ def memory(model: str, target: str) -> None:
         f"largest process {largest / _GB:.2f} GB, limit 1.5 x weights + 4 GB = {(1.5 * weights / _GB) + 4:.2f} GB, "
         f"{seconds:.0f} s"
     )
-
-
-class _Peak:
-    """Samples the proportional memory (PSS: a page shared by n processes counts 1/n) of a process tree."""
-
-    def __init__(self, root: int) -> None:
-        self.bytes = 0
-        self._root = root
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        while Path(f"/proc/{self._root}").exists():
-            self.bytes = max(self.bytes, sum(_pss(pid) for pid in _tree(self._root)))
-            time.sleep(0.2)
-
-
-def _tree(root: int) -> list[int]:
-    found = [root]
-    for pid in found:
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                found += map(int, children.read_text().split())
-            except OSError:
-                continue
-    return found
-
-
-def _pss(pid: int) -> int:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0)
 
 
 if __name__ == "__main__":
