@@ -18,9 +18,10 @@ from pipeline.errors import InputError, UnsupportedError
 from pipeline.program import Program
 from pipeline.runtime import TrainingStep
 
-from .gradients import trace_gradients
+from .gradients import LossGradients, trace_gradients
 from .loss import BatchLoss, batch_names, check_batch, refuse_loss_parameters, takes_model
 from .optimizers import read_optimizer, trace_update
+from .recomputation import check_recompute
 from .steps import StepModule, Traced, describe, state_names
 
 ENTRY_POINTS = ("train_step", "forward", "loss_and_gradients", "apply_gradients")
@@ -38,6 +39,8 @@ def compile_training(
     *,
     args: tuple[Any, ...],
     clip_norm: float | None = None,
+    recompute: str = "none",
+    memory_budget: float | None = None,
     forward_args: tuple[Any, ...] | None = None,
     entry_points: Collection[str] = ENTRY_POINTS,
     target: str | Sequence[str] = "cpu",
@@ -54,6 +57,10 @@ def compile_training(
     args: an example batch; its shapes and dtypes are compiled in.
     clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does for
         ``model.parameters()``.
+    recompute: "none": backward computes again what the model checkpoints by ``torch.utils.checkpoint`` (without
+        reentrance), and nothing else. "min-cut": PyTorch's partitioner decides, as under ``torch.compile``. "all":
+        whatever forward computes. memory_budget: for "min-cut", above 0 and at most 1, which part of the activations'
+        memory may be kept between forward and backward (``torch._functorch.config.activation_memory_budget``).
     forward_args: example arguments of the model for the entry point `forward`; by default the batch without its
         target. Where the loss calls the model itself there is no such entry point unless they are given.
     entry_points: which to compile: `train_step`, `forward` (the model in evaluation mode), `loss_and_gradients`,
@@ -71,6 +78,8 @@ def compile_training(
         as_args(args, "args"),
         settings,
         clip_norm=clip_norm,
+        recompute=recompute,
+        memory_budget=memory_budget,
         forward_args=forward_args,
         entry_points=entry_points,
     )
@@ -94,12 +103,16 @@ def capture_training(
     settings: Options,
     *,
     clip_norm: float | None = None,
+    recompute: str = "none",
+    memory_budget: float | None = None,
     forward_args: tuple[Any, ...] | None = None,
     entry_points: Collection[str] = ENTRY_POINTS,
 ) -> Program:
     """The captured training step; arguments as for `compile_training`."""
     _check(model, loss_fn, args, clip_norm, entry_points)
-    traced = _trace(model, loss_fn, optimizer, args, clip_norm)
+    check_recompute(recompute, memory_budget)
+    gradients = trace_gradients(BatchLoss(model, loss_fn), args, recompute, memory_budget)
+    traced = _trace(model, loss_fn, optimizer, args, clip_norm, gradients)
     if forward_args is None and not takes_model(loss_fn):
         forward_args = args[:-1]
     specs = {name: spec for name, spec in _specs(traced, args, forward_args).items() if name in entry_points}
@@ -146,8 +159,8 @@ def _trace(
     optimizer: torch.optim.Optimizer,
     args: tuple[Any, ...],
     clip_norm: float | None,
+    gradients: LossGradients,
 ) -> Traced:
-    gradients = trace_gradients(BatchLoss(model, loss_fn), args)
     parameters = dict(model.named_parameters())
     with_gradient = [name.removeprefix("model.") for name in gradients.parameters]
     state = read_optimizer(optimizer, parameters, with_gradient)

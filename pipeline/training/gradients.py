@@ -33,10 +33,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
 
+from pipeline.dialect_passes.operators import decomposition_table
 from pipeline.dialect_passes.operators.registry import make_traceable
 from pipeline.errors import InputError, PipelineError, UnsupportedError
+from pipeline.value_checks import without_value_checks
 
 from .loss import BatchLoss
+from .recomputation import checkpoints_marked, with_recomputation
 
 
 @dataclass
@@ -45,6 +48,7 @@ class LossGradients:
 
     module: over `inputs` (descriptors: parameters, buffers, arguments, cotangents) in order; its results are
         `outputs` in order.
+    recomputes: `module` takes the count of steps behind `inputs` (see `recomputation`).
     names: each name of a parameter or buffer -> the first name of the same tensor. AOTAutograd lists a tied
         parameter under every name, each with the gradient of what was done under that name.
     """
@@ -53,6 +57,11 @@ class LossGradients:
     inputs: list[Any]
     outputs: list[Any]
     names: dict[str, str]
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether backward computes again some of what forward computed."""
+        return len(self.module.graph.find_nodes(op="placeholder")) > len(self.inputs)
 
     @property
     def parameters(self) -> list[str]:
@@ -68,11 +77,16 @@ class LossGradients:
         return [output for output in self.outputs if isinstance(output, kind)]
 
     def __call__(
-        self, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any]
+        self, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any], steps: torch.Tensor
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """The loss, gradients by parameter, new values by buffer. tensors: parameters and buffers by first name."""
+        """The loss, gradients by parameter, new values by buffer.
+
+        tensors: parameters and buffers by first name. steps: how many were done, int64 without dimensions.
+        """
         leaves = tree_leaves(batch)
         values = [self._value(descriptor, tensors, leaves) for descriptor in self.inputs]
+        if self.recomputes:
+            values.append(steps)
         with preserve_node_meta():  # or errors could not name the user's lines
             results = torch.fx.Interpreter(self.module).run(*values)
         found = dict(zip(self.outputs, results, strict=True))
@@ -98,9 +112,12 @@ class LossGradients:
         return output.args[0][index].meta["val"].dtype
 
 
-def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
+def trace_gradients(
+    loss: BatchLoss, batch: tuple[Any, ...], recompute: str = "none", memory_budget: float | None = None
+) -> LossGradients:
     """Traces forward and backward for the shapes of `batch`.
 
+    recompute, memory_budget: what backward computes again, beside what the model checkpoints.
     Raises InputError for a batch that does not fit or a loss that depends on no parameter, UnsupportedError for
     what cannot be traced, such as a model that updates its inputs.
     """
@@ -109,20 +126,29 @@ def trace_gradients(loss: BatchLoss, batch: tuple[Any, ...]) -> LossGradients:
     with (
         contextlib.ExitStack() as stack,
         warnings.catch_warnings(),
+        without_value_checks(),
         _compiling_state_context(),
         _lines_kept(),
         _tensors_from_outside(),
+        checkpoints_marked(),
     ):
         warnings.simplefilter("ignore")
         try:
-            joint = aot_export_joint_with_descriptors(stack, loss, batch)
+            joint = aot_export_joint_with_descriptors(stack, loss, batch, decompositions=_early())
         except PipelineError:
             raise
         except Exception as error:
             raise _trace_error(error) from error
         module = joint.graph_module
     _give_lines_to_backward(module)
-    return _flat(module, _first_names(loss))
+    module.graph.set_codegen(torch.fx.graph.CodeGen())
+    return _flat(with_recomputation(module, recompute, memory_budget), _first_names(loss))
+
+
+def _early() -> dict[Any, Any]:
+    """What is decomposed before anything is computed again: of a dropout the draw is kept, and not the result."""
+    dropout = torch.ops.aten.native_dropout.default
+    return {dropout: decomposition_table()[dropout]}
 
 
 def _tensors_from_outside() -> contextlib.AbstractContextManager[Any]:
@@ -158,9 +184,9 @@ def _first_names(loss: BatchLoss) -> dict[str, str]:
 
 
 def _flat(module: torch.fx.GraphModule, names: dict[str, str]) -> LossGradients:
-    """The graph with flat arguments and results, and without what None stands for."""
-    module.graph.set_codegen(torch.fx.graph.CodeGen())
-    inputs = [node.meta["desc"] for node in module.graph.nodes if node.op == "placeholder"]
+    """The graph without the results that None stands for."""
+    arguments = module.graph.find_nodes(op="placeholder")
+    inputs = [node.meta["desc"] for node in arguments if "desc" in node.meta]
     output = next(node for node in module.graph.nodes if node.op == "output")
     pairs = [
         (value, descriptor)

@@ -82,7 +82,7 @@ class StepModule(nn.Module):
 
     def _gradients(self, batch: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
         traced = self._traced[0]
-        loss, gradients, updates = traced.gradients(self._model_tensors(), batch)
+        loss, gradients, updates = traced.gradients(self._model_tensors(), batch, self.get_buffer(STEPS))
         self._store(updates)
         found = {name.removeprefix(_MODEL): gradient for name, gradient in gradients.items()}
         return loss, {name: found[name] for name in traced.with_gradient}
