@@ -228,6 +228,28 @@ def bench(
     ))  # fmt: skip
 
 
+@cli.command("profile")
+@click.argument("model")
+@click.option("--entry", help="entry point; needed when there are several")
+@click.option("--train", is_flag=True, help="a training step, with the file's loss_fn and optimizer")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--calls", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="rows of the table")
+@click.option("--roofline/--no-roofline", default=True, show_default=True, help="measure what the machine allows")
+@click.option("--trace", type=click.Path(path_type=Path), help="write a trace for Perfetto into this .json")
+@click.option("--html", type=click.Path(path_type=Path), help="write a page with a timeline into this file")
+@click.option("--json", type=click.Path(path_type=Path), help="write all figures into this file")
+@_target_options
+def profile_command(model: str, **options: Any) -> None:
+    """Show where a call of MODEL spends its time, dispatch by dispatch, and which of its lines that is.
+
+    MODEL may be an artifact for the CPU too; then its dispatches have names and no lines.
+    """
+    from . import profile_command as command
+
+    command.profile(model, **options)
+
+
 @cli.group("cache")
 def cache_group() -> None:
     """Show or empty the cache of compiled programs, in PIPELINE_CACHE or the user's cache folder."""

@@ -60,12 +60,13 @@ def _stem(model: str) -> str:
 
 
 def _options(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> Options:
-    values = _compile_values(options, loaded)
+    values = compile_values(options, loaded)
     settings = compile_options(values.pop("target"), **values)
     return for_training(settings) if isinstance(loaded, LoadedTraining) else settings
 
 
-def _compile_values(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> dict[str, Any]:
+def compile_values(options: dict[str, Any], loaded: LoadedModel | LoadedTraining) -> dict[str, Any]:
+    """The arguments of `compile_options`: those of the command line, and the file's."""
     values = {**options, **loaded.options}
     return {**values, "lowerings": read_lowerings(values["lowerings"])}
 
@@ -204,7 +205,7 @@ def explain_calls(model: str, options: dict[str, Any]) -> int:
     loaded = load_model(model)
     if not isinstance(loaded.model, torch.nn.Module):
         raise InputError(f"{model}: torch.compile takes no exported program")
-    values = _compile_values(options, loaded)
+    values = compile_values(options, loaded)
     for ignored in ("weights", "cache"):
         values.pop(ignored)
     for name, entry in loaded.entries.items():

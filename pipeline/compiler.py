@@ -68,6 +68,7 @@ class Options:
     decompositions: the user's. shape_libraries: the user's shape and dtype functions, as texts of the Torch dialect.
     print_before: passes before which to print the IR. print_after: stages or passes after which to print it.
     dump_dir: folder for the IR after every pass. disable_passes: passes of ours to leave out.
+    locations: whether IREE's compiler sees source lines, as what it prints may then show; the artifact holds none.
     cache: where to look for the compiled program, and to put it; what prints or dumps the IR is compiled always.
     """
 
@@ -82,6 +83,7 @@ class Options:
     dump_dir: Path | None = None
     disable_passes: tuple[str, ...] = OFFERED
     limits: child.Limits = field(default_factory=child.Limits)
+    locations: bool = False
     cache: Cache | None = None
     on_stage: Callable[[str, float | None], None] = lambda name, seconds: None
     on_print: Callable[[str, str], None] = lambda name, text: None
@@ -275,6 +277,7 @@ class _Build:
             "definitions": self._definitions(step),
             "for_shaders": _is_for_vulkan(step),
             "threads_apart": self._threads_apart,
+            "locations": self._options.locations,
         }
         with self._timed("iree"):
             result = child.run_job(self._folder, job, self._options.limits)

@@ -83,7 +83,7 @@ def _describe(leaf: Any) -> Any:
 
 
 def _copy(module: GraphModule, node: Node, traced: GraphModule, arguments: list[Node]) -> list[Node]:
-    """Copies the traced calls before `node`, which they replace; they keep the user's line of `node`."""
+    """Copies the traced calls before `node`, which they replace; they keep its line and its operator's name."""
     graph = module.graph
     made: list[Node] = []
     copies: dict[Node, Any] = {}
@@ -98,7 +98,9 @@ def _copy(module: GraphModule, node: Node, traced: GraphModule, arguments: list[
         else:
             with graph.inserting_before(node):
                 copies[inner] = graph.node_copy(inner, lambda n: copies[n])
-            copies[inner].meta = {**inner.meta, "stack_trace": node.meta.get("stack_trace")}
+            origin = node.meta.get("original_aten") or node.target
+            own = {"stack_trace": node.meta.get("stack_trace"), "original_aten": origin}
+            copies[inner].meta = {**inner.meta, **own}
             made.append(copies[inner])
     graph.erase_node(node)
     return made

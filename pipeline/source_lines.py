@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import site
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +33,22 @@ def innermost_user_frame(frames: list[tuple[str, int]]) -> str | None:
             file, line = candidates[-1]
             return f"{_short(file)}:{line}"
     return None
+
+
+@contextlib.contextmanager
+def numbered(nodes: Sequence[torch.fx.Node], file: str) -> Iterator[None]:
+    """Gives nodes lines of their own for a while: node number n is line n of `file`, which does not exist.
+
+    What a compiler then says of a line, it says of a node.
+    """
+    traces = [node.meta.get("stack_trace") for node in nodes]
+    for number, node in enumerate(nodes):
+        node.meta["stack_trace"] = f'File "{file}", line {number}, in forward\n    {node.name}'
+    try:
+        yield
+    finally:
+        for node, trace in zip(nodes, traces, strict=True):
+            node.meta["stack_trace"] = trace
 
 
 def _torch_folder() -> str:

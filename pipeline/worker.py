@@ -159,9 +159,10 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         except DefinitionError as error:
             return {"refused": str(error)}
         module.operation.verify()
-        # Locations hold paths of this machine, and would reach the artifact.
-        text = module.operation.get_asm(enable_debug_info=False)
-        _write(folder / "iree.mlirbc", ir.Module.parse(text))
+        if not job["locations"]:
+            # They hold paths of this machine, and would reach the artifact.
+            module = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
+        _write(folder / "iree.mlirbc", module)
     return {"seconds": {"iree": time.perf_counter() - start}}
 
 
@@ -177,6 +178,17 @@ def _shared_threads(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             context.allow_unregistered_dialects = True
             found += shared_between_threads(ir.Module.parse(path.read_bytes()))
     return {"found": found}
+
+
+def _dispatches(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    """What the dispatches of a module that iree-compile left compute, and for which source lines."""
+    from iree.compiler import ir
+
+    from pipeline.profiling.dispatches import read_dispatches
+
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        return read_dispatches(ir.Module.parse((folder / job["input"]).read_text()))
 
 
 def _print(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
@@ -203,6 +215,7 @@ _TASKS = {
     "lower": _lower,
     "iree": _iree,
     "shared_threads": _shared_threads,
+    "dispatches": _dispatches,
     "print": _print,
     "probe": _probe,
 }

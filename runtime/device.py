@@ -22,7 +22,7 @@ SMALL_MODEL_BYTES = 1 << 20
 
 # Compiled code keeps up to 1 MiB of a dispatch's scratch on the stack (see the CPU target's options), and
 # the task system's workers start with far less: without this they die by SIGSEGV.
-_WORKER_STACK_BYTES = 8 << 20
+WORKER_STACK_BYTES = 8 << 20
 
 _KINDS = {"local-sync": "cpu", "local-task": "cpu", "cpu": "cpu", "vulkan": "vulkan", "cuda": "cuda"}
 
@@ -115,7 +115,7 @@ def _open(uri: str) -> Device:
 
 def _opened(uri: str) -> Device:
     if uri.startswith("local-task"):
-        flags.parse_flags(f"--task_worker_stack_size={_WORKER_STACK_BYTES}")
+        flags.parse_flags(f"--task_worker_stack_size={WORKER_STACK_BYTES}")
     try:
         hal = iree.get_device(uri, cache=False)
     except Exception as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .contestant import Failed, Peak, Prepared, Round, serve
-from .memory import TreePeak
+from .memory import TreePeak, process_tree
 from .results import Entrant
 from .workload import Subject
 
@@ -158,9 +158,10 @@ class _Child:
 
 
 def _end(process: Any) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()  # before it leads its group, or instead
+    """With its compilers, which are in sessions of their own."""
+    for pid in process_tree(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.join()
 
 

@@ -57,7 +57,7 @@ def serve(connection: Connection, subject: Subject, name: str, log: Path) -> Non
     What libraries print goes to `log`.
     """
     die_with_parent()
-    os.setpgrp()  # so that whoever stops or ends it reaches its compilers too
+    os.setpgrp()  # so that whoever stops it reaches what it started too
     redirect(log)
     try:
         prepared, ready = _prepare(subject, name)

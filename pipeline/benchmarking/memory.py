@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import threading
@@ -25,7 +26,7 @@ class TreePeak:
 
     def _watch(self) -> None:
         while not self._ended.is_set() and Path(f"/proc/{self._root}").exists():
-            self.bytes = max(self.bytes, sum(_pss(pid) for pid in _tree(self._root)))
+            self.bytes = max(self.bytes, sum(_pss(pid) for pid in process_tree(self._root)))
             time.sleep(0.2)
 
 
@@ -44,14 +45,14 @@ def own_peak() -> int:
     return _kib("/proc/self/status", "VmHWM:")
 
 
-def _tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[int]:
+    """The process `root` and all below it."""
     found = [root]
     for pid in found:
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
+        # Processes and threads end while they are looked at.
+        with contextlib.suppress(OSError):
+            for children in Path(f"/proc/{pid}/task").glob("*/children"):
                 found += map(int, children.read_text().split())
-            except OSError:
-                continue
     return found
 
 

@@ -52,11 +52,13 @@ class Entrant:
 class Ratio:
     """How many times as fast as another: its seconds / ours.
 
-    least: of the fastest calls. low, high: quartiles of the rounds' own ratios, which are of neighbours in time.
+    least: of the fastest calls. low, median, high: quartiles of the rounds' own ratios, which are of neighbours in
+    time, so that they say the same on a machine whose speed changes.
     """
 
     least: float
     low: float
+    median: float
     high: float
 
 
@@ -82,8 +84,8 @@ class Result:
             return None
         pairs = zip(first.rounds(self.clock), second.rounds(self.clock), strict=False)
         each = [b / a for a, b in pairs]
-        low, _, high = statistics.quantiles(each, n=4) if len(each) > 1 else each * 3
-        return Ratio(second.minimum(self.clock) / first.minimum(self.clock), low, high)
+        low, median, high = statistics.quantiles(each, n=4) if len(each) > 1 else each * 3
+        return Ratio(second.minimum(self.clock) / first.minimum(self.clock), low, median, high)
 
     def fraction(self, name: str) -> float | None:
         """Of the speed that the roofline allows."""

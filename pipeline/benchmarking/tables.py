@@ -41,7 +41,7 @@ def _row(result: Result, entrant: Entrant) -> list[str]:
         entrant.name,
         f"{entrant.minimum(result.clock) * 1e3:.3g}",
         f"{entrant.median(result.clock) * 1e3:.3g}",
-        f"{ratio.least:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "",
+        f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "",
         f"{entrant.compile_seconds:.1f}",
         f"{entrant.compile_bytes / 1e6:.0f}",
         f"{entrant.run_bytes / 1e6:.0f}",
@@ -68,21 +68,22 @@ def markdown(results: Sequence[Result]) -> str:
     heads += ["of the roofline", "compile s"]
     lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
     lines += ["| " + " | ".join(_cells(result, others)) + " |" for result in results]
-    means = [_mean([r.ratio(OURS, name) for r in results]) for name in others]
-    peers = geometric_mean([v for v in map(better_peer, results) if v is not None])
-    lines.append("| " + " | ".join(["geometric mean", "", "", *means, f"{peers:.2f}", "", ""]) + " |")
+    for label, kind in (("geometric mean", "median"), ("geometric mean, of the fastest calls", "least")):
+        means = [_mean([getattr(r.ratio(OURS, name), kind, None) for r in results]) for name in others]
+        means.append(_mean([better_peer(result, kind) for result in results]))
+        lines.append("| " + " | ".join([label, "", "", *means, "", ""]) + " |")
     return "\n".join(lines)
 
 
-def _mean(ratios: Sequence[object]) -> str:
-    values = [ratio.least for ratio in ratios if ratio is not None]  # type: ignore[attr-defined]
+def _mean(ratios: Sequence[float | None]) -> str:
+    values = [ratio for ratio in ratios if ratio is not None]
     return f"{geometric_mean(values):.2f}" if values else ""
 
 
-def better_peer(result: Result) -> float | None:
-    """The least time of the faster peer / ours."""
-    found = [ratio.least for name in PEERS if (ratio := result.ratio(OURS, name)) is not None]
-    return min(found, default=None)
+def better_peer(result: Result, kind: str = "median") -> float | None:
+    """The faster peer's seconds / ours. kind: which of `Ratio`'s figures."""
+    ratios = [result.ratio(OURS, name) for name in PEERS]
+    return min((getattr(ratio, kind) for ratio in ratios if ratio is not None), default=None)
 
 
 def _cells(result: Result, others: Sequence[str]) -> list[str]:
@@ -93,7 +94,7 @@ def _cells(result: Result, others: Sequence[str]) -> list[str]:
     for name in others:
         ratio, entrant = result.ratio(OURS, name), result.entrant(name)
         cells.append(
-            f"{ratio.least:.2f}{_flag(entrant)} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
+            f"{ratio.median:.2f}{_flag(entrant)} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
         )
     cells.append("" if peer is None else f"{peer:.2f}")
     cells.append("" if fraction is None else f"{fraction:.0%}")
@@ -118,10 +119,10 @@ def plot(results: Sequence[Result], path: Path) -> None:
         points = [(i, ratio) for i, ratio in found if ratio is not None]
         places = [i + (number - (len(others) - 1) / 2) * width for i, _ in points]
         spread = [
-            [max(0.0, ratio.least - ratio.low) for _, ratio in points],
-            [max(0.0, ratio.high - ratio.least) for _, ratio in points],
+            [ratio.median - ratio.low for _, ratio in points],
+            [ratio.high - ratio.median for _, ratio in points],
         ]
-        axes.bar(places, [ratio.least for _, ratio in points], width, label=name, yerr=spread, capsize=2)
+        axes.bar(places, [ratio.median for _, ratio in points], width, label=name, yerr=spread, capsize=2)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylabel(f"seconds / seconds of {OURS}")

@@ -6,15 +6,14 @@ from, the nodes get lines of their own for a while: number n of the graph is lin
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch.fx import Graph, GraphModule, Node
 
 from pipeline.errors import UnsupportedError
 from pipeline.refusals import refused_name
+from pipeline.source_lines import numbered
 
 from .compiled_graph import lower_graph
 from .settings import Settings
@@ -32,8 +31,9 @@ class Blame(NamedTuple):
 
 def blame(module: GraphModule, settings: Settings) -> dict[Node, Blame]:
     """The nodes that cannot be compiled; none where the fault lies in no single operator."""
+    nodes = list(module.graph.nodes)
     try:
-        with _numbered(module) as nodes:
+        with numbered(nodes, _FILE):
             lower_graph(module, settings)
     except UnsupportedError as error:
         found = _by_line(nodes, error)
@@ -42,19 +42,6 @@ def blame(module: GraphModule, settings: Settings) -> dict[Node, Blame]:
     except Exception:
         pass  # The nodes one by one may say more.
     return _one_by_one(module, settings)
-
-
-@contextlib.contextmanager
-def _numbered(module: GraphModule) -> Iterator[list[Node]]:
-    nodes = list(module.graph.nodes)
-    traces = [node.meta.get("stack_trace") for node in nodes]
-    for i, node in enumerate(nodes):
-        node.meta["stack_trace"] = f'File "{_FILE}", line {i}, in forward\n    {node.name}'
-    try:
-        yield nodes
-    finally:
-        for node, trace in zip(nodes, traces, strict=True):
-            node.meta["stack_trace"] = trace
 
 
 def _by_line(nodes: list[Node], error: UnsupportedError) -> dict[Node, Blame]:

@@ -115,7 +115,7 @@ def test_who_dies_is_a_row(model):
     (found,) = compete(Subject(f"{model}:dies"), ["eager"], QUICK, lambda text: None)
     assert found.failure is not None
     assert "status 7" in found.failure
-    assert "status 7" in tables.markdown([result(found)]) or found.wall == []
+    assert found.wall == []
 
 
 def test_a_training_step_is_timed_and_its_losses_compared(trained):
@@ -172,7 +172,7 @@ def test_others_compute_what_eager_does(model, name, package):
 def test_ratios_are_of_the_fastest_calls_with_the_quartiles_of_the_rounds():
     ours, other = entrant(OURS, 1.0, 2.0, 2.0, 1.0), entrant("eager", 3.0, 4.0, 8.0, 2.0)
     found = result(ours, other, limit=Roofline(10, 10, 0.25))
-    assert found.ratio(OURS, "eager") == Ratio(2.0, 2.0, 3.75)
+    assert found.ratio(OURS, "eager") == Ratio(least=2.0, low=2.0, median=2.5, high=3.75)
     assert found.fraction(OURS) == 0.25
     assert result(ours, other, clock="cpu", limit=Roofline(1, 1, 0.25)).fraction(OURS) == 0.5
     assert found.ratio(OURS, "openvino") is None
@@ -186,7 +186,8 @@ def test_the_table_compares_with_the_better_peer_and_marks_what_differs():
     found = result(*rows)
     assert tables.better_peer(found) == 0.5
     assert "0.50*" in tables.markdown([found])
-    assert "| geometric mean | | | 0.50 | 1.50 | 0.50 |" in tables.markdown([found]).replace("  ", " ")
+    assert "| geometric mean |  |  | 0.50 | 1.50 | 0.50 |" in tables.markdown([found])
+    assert "of the fastest calls |  |  | 0.50 | 1.50 | 0.50 |" in tables.markdown([found])
 
 
 def test_results_are_the_same_from_a_file_and_are_drawn(tmp_path):

@@ -1,0 +1,1 @@
+"""`pipeline profile`: where a call spends its time, dispatch by dispatch."""
