@@ -70,7 +70,7 @@ def _load(artifact: Path, device: str | None) -> TrainingStep:
 def _run(
     step: TrainingStep, batches: Batches, steps: int, save: Callable[[], None], every: int | None
 ) -> None:
-    first, losses, start = step.steps, [], time.perf_counter()
+    first, losses, start = step.steps + step.skipped, [], time.perf_counter()
     with _progress(steps) as show:
         for i in range(steps):
             losses.append(float(step(**batches[first + i])))

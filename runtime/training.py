@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from .executable import Executable
 from .manifest import TensorSpec
 from .optimizer_state import is_empty
 from .tensors import to_numpy
-from .training_manifest import STEPS, Training, rate_name
+from .training_manifest import SCALE, SKIPPED, STEPS, TRACKER, Training, rate_name
 
 
 class TrainingStep(Executable):
@@ -52,7 +52,7 @@ class TrainingStep(Executable):
         """A generator of its own for each call, so that micro-batches of one step draw different numbers."""
         if self._seed is None:
             return None
-        steps, (before, count) = self.steps, self._drawn
+        steps, (before, count) = self.steps + self.skipped, self._drawn
         self._drawn = steps, count + 1 if steps == before else 0
         return NumpySource([self._seed, *self._drawn])
 
@@ -71,6 +71,13 @@ class TrainingStep(Executable):
     def steps(self) -> int:
         """How many updates were done, including those before the step was compiled as far as PyTorch counts them."""
         return int(self._state.snapshot([STEPS])[STEPS])
+
+    @property
+    def skipped(self) -> int:
+        """How many updates were left out, as gradients were not finite; 0 without a loss scale."""
+        if self.training.scaler is None:
+            return 0
+        return int(self._state.snapshot([SKIPPED])[SKIPPED])
 
     @property
     def learning_rates(self) -> list[float]:
@@ -133,6 +140,37 @@ class TrainingStep(Executable):
         """
         values = optimizer_state.from_torch_form(self.training, self.manifest.state, state)
         self._state.update(values)
+
+    def scaler_state_dict(self) -> dict[str, Any]:
+        """What PyTorch's GradScaler would have as ``state_dict()``; empty where the step has no loss scale."""
+        settings = self.training.scaler
+        if settings is None:
+            return {}
+        values = self._state.snapshot([SCALE, TRACKER])
+        return {
+            "scale": float(values[SCALE]),
+            **asdict(settings),
+            "_growth_tracker": int(values[TRACKER]),
+        }
+
+    def load_scaler_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes what a GradScaler of the same settings has as ``state_dict()``.
+
+        Raises ArgumentError for other settings than those compiled in, and where the step has no loss scale.
+        """
+        own = self.scaler_state_dict()
+        if not own or own.keys() != state.keys():
+            raise ArgumentError(
+                f"the step's loss scale has {sorted(own) or 'no state: it was compiled without a scaler'}, "
+                f"got {sorted(state)}"
+            )
+        for key in asdict(self.training.scaler):
+            if state[key] != own[key]:
+                raise ArgumentError(
+                    f"the loss scale was compiled with {key}={own[key]}, got {state[key]}; compile again for it"
+                )
+        scale, tracker = np.float32(state["scale"]), np.int32(state["_growth_tracker"])
+        self._state.update({SCALE: scale, TRACKER: tracker})
 
     def save(self, path: str | os.PathLike[str]) -> list[Path]:
         """Writes the `.vmfb`, and beside it the current state in a `.irpa`; returns the files."""

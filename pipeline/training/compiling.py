@@ -22,6 +22,7 @@ from .gradients import LossGradients, trace_gradients
 from .loss import BatchLoss, batch_names, check_batch, refuse_loss_parameters, takes_model
 from .optimizers import read_optimizer, trace_update
 from .recomputation import check_recompute
+from .scaling import read_scaler
 from .steps import StepModule, Traced, describe, state_names
 
 ENTRY_POINTS = ("train_step", "forward", "loss_and_gradients", "apply_gradients")
@@ -39,6 +40,7 @@ def compile_training(
     *,
     args: tuple[Any, ...],
     clip_norm: float | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     recompute: str = "none",
     memory_budget: float | None = None,
     forward_args: tuple[Any, ...] | None = None,
@@ -57,6 +59,11 @@ def compile_training(
     args: an example batch; its shapes and dtypes are compiled in.
     clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does for
         ``model.parameters()``.
+    scaler: of float16 autocast: the step scales the loss, unscales gradients before they are clipped, leaves an update
+        out when one is not finite, and changes the scale, as a loop with this `torch.amp.GradScaler` does. Its scale
+        is state (`step.scaler_state_dict()`), its other settings are compiled in. One made for a device that is not
+        there is disabled, and nothing is scaled. `loss_and_gradients` gives scaled gradients, which
+        `apply_gradients` takes.
     recompute: "none": backward computes again what the model checkpoints by ``torch.utils.checkpoint`` (without
         reentrance), and nothing else. "min-cut": PyTorch's partitioner decides, as under ``torch.compile``. "all":
         whatever forward computes. memory_budget: for "min-cut", above 0 and at most 1, which part of the activations'
@@ -78,6 +85,7 @@ def compile_training(
         as_args(args, "args"),
         settings,
         clip_norm=clip_norm,
+        scaler=scaler,
         recompute=recompute,
         memory_budget=memory_budget,
         forward_args=forward_args,
@@ -103,6 +111,7 @@ def capture_training(
     settings: Options,
     *,
     clip_norm: float | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     recompute: str = "none",
     memory_budget: float | None = None,
     forward_args: tuple[Any, ...] | None = None,
@@ -112,7 +121,7 @@ def capture_training(
     _check(model, loss_fn, args, clip_norm, entry_points)
     check_recompute(recompute, memory_budget)
     gradients = trace_gradients(BatchLoss(model, loss_fn), args, recompute, memory_budget)
-    traced = _trace(model, loss_fn, optimizer, args, clip_norm, gradients)
+    traced = _trace(model, loss_fn, optimizer, args, clip_norm, scaler, gradients)
     if forward_args is None and not takes_model(loss_fn):
         forward_args = args[:-1]
     specs = {name: spec for name, spec in _specs(traced, args, forward_args).items() if name in entry_points}
@@ -159,6 +168,7 @@ def _trace(
     optimizer: torch.optim.Optimizer,
     args: tuple[Any, ...],
     clip_norm: float | None,
+    scaler: torch.amp.GradScaler | None,
     gradients: LossGradients,
 ) -> Traced:
     parameters = dict(model.named_parameters())
@@ -166,8 +176,12 @@ def _trace(
     state = read_optimizer(optimizer, parameters, with_gradient)
     if not state.trained:
         raise InputError("the optimizer holds none of the parameters that the loss depends on")
-    update = trace_update(state, {name: parameters[name] for name in with_gradient}, clip_norm)
-    return Traced(model, gradients, with_gradient, state, update, batch_names(model, loss_fn, len(args)))
+    trained = {name: parameters[name] for name in with_gradient}
+    scale = read_scaler(scaler, trained)
+    update = trace_update(state, trained, clip_norm)
+    return Traced(
+        model, gradients, with_gradient, state, update, scale, batch_names(model, loss_fn, len(args))
+    )
 
 
 def _specs(

@@ -77,14 +77,21 @@ class LossGradients:
         return [output for output in self.outputs if isinstance(output, kind)]
 
     def __call__(
-        self, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any], steps: torch.Tensor
+        self,
+        tensors: Mapping[str, torch.Tensor],
+        batch: Sequence[Any],
+        *,
+        steps: torch.Tensor,
+        scale: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """The loss, gradients by parameter, new values by buffer.
 
         tensors: parameters and buffers by first name. steps: how many were done, int64 without dimensions.
+        scale: of the gradients, float32 without dimensions.
         """
         leaves = tree_leaves(batch)
-        values = [self._value(descriptor, tensors, leaves) for descriptor in self.inputs]
+        cotangent = torch.ones(()) if scale is None else scale
+        values = [self._value(descriptor, tensors, leaves, cotangent) for descriptor in self.inputs]
         if self.recomputes:
             values.append(steps)
         with preserve_node_meta():  # or errors could not name the user's lines
@@ -98,13 +105,19 @@ class LossGradients:
             gradients[name] = gradients[name] + found[output] if name in gradients else found[output]
         return loss, gradients, updates
 
-    def _value(self, descriptor: Any, tensors: Mapping[str, torch.Tensor], batch: Sequence[Any]) -> Any:
+    def _value(
+        self,
+        descriptor: Any,
+        tensors: Mapping[str, torch.Tensor],
+        batch: Sequence[Any],
+        cotangent: torch.Tensor,
+    ) -> Any:
         if isinstance(descriptor, (ParamAOTInput, BufferAOTInput)):
             return tensors[self.names[descriptor.target]]
         if isinstance(descriptor, PlainAOTInput):
             return batch[descriptor.idx]
         assert isinstance(descriptor, TangentAOTInput)
-        return torch.ones((), dtype=self._loss_type())
+        return cotangent.to(self._loss_type())
 
     def _loss_type(self) -> torch.dtype:
         output = next(node for node in self.module.graph.nodes if node.op == "output")

@@ -14,19 +14,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import torch
-from torch._functorch import config
+from torch._functorch import config, partitioners
 from torch._functorch._aot_autograd.descriptors import (
     BufferAOTInput,
     GradAOTOutput,
     ParamAOTInput,
     PlainAOTOutput,
 )
-from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.fx import Graph, GraphModule, Node, traceback
 from torch.utils import checkpoint
 from torch.utils.checkpoint import CheckpointPolicy
@@ -102,12 +102,17 @@ def with_recomputation(joint: GraphModule, recompute: str, memory_budget: float 
     if count is None or nothing:
         return joint
     for node in joint.graph.nodes:
-        if _draws(node):
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE  # other numbers the second time
-        elif recompute == "all" and node.op == "call_function":
-            node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
-    partition = default_partition if recompute == "none" else min_cut_rematerialization_partition
-    with config.patch(activation_memory_budget=1.0 if memory_budget is None else float(memory_budget)):
+        if node.op == "call_function":
+            _mark(node, recompute)
+    partition = (
+        partitioners.default_partition
+        if recompute == "none"
+        else partitioners.min_cut_rematerialization_partition
+    )
+    budget = 1.0 if memory_budget is None else float(memory_budget)
+    # What counts as random there is attention without dropout; draws are marked.
+    no_draws = mock.patch.object(partitioners, "has_recomputable_rng_ops", lambda _: False)
+    with config.patch(activation_memory_budget=budget), no_draws:
         forward, backward = partition(joint, None, num_fwd_outputs=count)
     return _Joined(joint, forward, backward).module
 
@@ -116,8 +121,25 @@ def _is_checkpointed(node: Node) -> bool:
     return node.meta.get("recompute") in (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
+def _mark(node: Node, recompute: str) -> None:
+    """What must not be computed again: draws, which would give other numbers. What must be, if that is asked for."""
+    source = node.args[0] if node.target is operator.getitem else node
+    if not _draws(source):
+        if recompute == "all":
+            node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+    elif isinstance(node.meta["val"], torch.Tensor):
+        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    else:  # its results are kept
+        node.meta.pop("recompute", None)
+
+
 def _draws(node: Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    """Attention is marked as random for the dropout that it may have."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
 
 
 class _Joined:

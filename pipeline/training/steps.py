@@ -15,10 +15,11 @@ import torch
 from torch import nn
 
 from pipeline.errors import UnsupportedError
-from pipeline.runtime.training_manifest import STEPS, Training, rate_name
+from pipeline.runtime.training_manifest import SCALE, SKIPPED, STEPS, TRACKER, Training, rate_name
 
 from .gradients import LossGradients
 from .optimizers import OptimizerState, Tensors, Update
+from .scaling import LossScale, unscaled
 from .side_effects import assignments_written
 
 _MODEL = "model."
@@ -36,6 +37,7 @@ class Traced:
     with_gradient: list[str]
     optimizer: OptimizerState
     update: Update
+    scale: LossScale | None
     batch_names: list[str]
 
 
@@ -62,14 +64,30 @@ class StepModule(nn.Module):
 
     def apply_gradients(self, gradients: Tensors) -> None:
         """Clips and updates as a step does. gradients: by parameter, as `loss_and_gradients` gives them."""
+        if self._traced[0].scale is None:
+            self._store(self._updated(gradients))
+            self.get_buffer(STEPS).add_(1)
+        else:
+            self._apply_scaled(self._traced[0].scale, gradients)
+
+    def _apply_scaled(self, scale: LossScale, gradients: Tensors) -> None:
+        """The update without the scale, if all gradients are finite."""
+        factor, tracker = self.get_buffer(SCALE), self.get_buffer(TRACKER)
+        gradients, finite = unscaled(gradients, self._traced[0].optimizer.trained, factor)
+        new = self._updated(gradients)
+        self._store({name: torch.where(finite, value, self.get_buffer(name)) for name, value in new.items()})
+        self._store(scale.updated(factor, tracker, finite))
+        self.get_buffer(STEPS).add_(finite.long())
+        self.get_buffer(SKIPPED).add_((~finite).long())
+
+    def _updated(self, gradients: Tensors) -> Tensors:
+        """The new parameters and the optimizer's new state, by buffer."""
         traced = self._traced[0]
         parameters = {name: self.get_buffer(_MODEL + name) for name in traced.optimizer.trained}
         state = {name: self.get_buffer(name) for name in traced.optimizer.tensors}
         rates = [self.get_buffer(rate_name(i)) for i in range(len(traced.optimizer.groups))]
-        steps = self.get_buffer(STEPS)
-        new, new_state = traced.update(parameters, gradients, state, rates, steps)
-        self._store({_MODEL + name: value for name, value in new.items()} | new_state)
-        steps.add_(1)
+        new, new_state = traced.update(parameters, gradients, state, rates, self.get_buffer(STEPS))
+        return {_MODEL + name: value for name, value in new.items()} | new_state
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own result, in evaluation mode."""
@@ -82,7 +100,12 @@ class StepModule(nn.Module):
 
     def _gradients(self, batch: Sequence[Any]) -> tuple[torch.Tensor, Tensors]:
         traced = self._traced[0]
-        loss, gradients, updates = traced.gradients(self._model_tensors(), batch, self.get_buffer(STEPS))
+        loss, gradients, updates = traced.gradients(
+            self._model_tensors(),
+            batch,
+            steps=self.get_buffer(STEPS),
+            scale=self.get_buffer(SCALE) if traced.scale is not None else None,
+        )
         self._store(updates)
         found = {name.removeprefix(_MODEL): gradient for name, gradient in gradients.items()}
         return loss, {name: found[name] for name in traced.with_gradient}
@@ -118,6 +141,7 @@ def describe(traced: Traced) -> Training:
         optimizer=type(optimizer).__name__,
         groups=traced.optimizer.described(),
         begins_empty=not isinstance(optimizer, torch.optim.Adagrad),
+        scaler=traced.scale.settings if traced.scale is not None else None,
     )
 
 
@@ -132,7 +156,7 @@ def _check_state_dict(model: nn.Module, known: Collection[int]) -> None:
 
 def state_names(traced: Traced) -> set[str]:
     """Every buffer that the runtime may read and set, whether or not a step changes it."""
-    fixed = {*describe(traced).model.values(), STEPS}
+    fixed = {*describe(traced).model.values(), STEPS, *_scale_tensors(traced)}
     return fixed | {*traced.optimizer.tensors, *(rate_name(i) for i in range(len(traced.optimizer.groups)))}
 
 
@@ -146,8 +170,13 @@ def _initial(traced: Traced) -> Tensors:
         **{_MODEL + name: tensor.detach() for name, tensor in _tensors(traced.model).items()},
         **optimizer.tensors,
         **rates,
+        **_scale_tensors(traced),
         STEPS: torch.tensor(optimizer.steps, dtype=torch.int64),
     }
+
+
+def _scale_tensors(traced: Traced) -> Tensors:
+    return traced.scale.initial() if traced.scale is not None else {}
 
 
 def _tensors(model: nn.Module) -> Tensors:

@@ -39,7 +39,7 @@ def test_checkpointing() -> None:
     traced = trace_gradients(loss, data)
     tensors = {name: parameter.detach() for name, parameter in loss.named_parameters()}
     torch.manual_seed(1)
-    value, gradients, updates = traced(tensors, data, torch.tensor(0))
+    value, gradients, updates = traced(tensors, data, steps=torch.tensor(0))
     torch.manual_seed(1)
     expected = loss(*data)
     expected.backward()
@@ -101,7 +101,7 @@ def test_a_pass_leaves_the_model_as_it_was() -> None:
     found = trace_gradients(BatchLoss(model, nn.CrossEntropyLoss()), x)
     assert vars(model) == before and model.average is average and average.eq(0).all()
     tensors = {f"model.{name}": value.detach() for name, value in model.state_dict().items()}
-    loss, _, updates = found(tensors, x, torch.tensor(0))
+    loss, _, updates = found(tensors, x, steps=torch.tensor(0))
     torch.testing.assert_close(loss, nn.CrossEntropyLoss()(model(x[0]), x[1]).detach())
     torch.testing.assert_close(updates, {"model.average": model.average.detach()})
 

@@ -1,6 +1,7 @@
 """What backward computes again: eager's gradients, and less memory in a compiled step."""
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def traced_like_eager(model: nn.Module, data: tuple[Any, ...], **options: Any) -
     found = trace_gradients(loss, data, **options)
     tensors = {name: tensor.detach().clone() for name, tensor in loss.state_dict(keep_vars=True).items()}
     torch.manual_seed(1)
-    value, gradients, updates = found(tensors, data, torch.tensor(0))
+    value, gradients, updates = found(tensors, data, steps=torch.tensor(0))
     torch.manual_seed(1)
     expected = loss(*data)
     expected.backward()
@@ -101,6 +102,34 @@ def test_checkpointed_parts(context: Any, products: int) -> None:
     assert count(found, "aten.tanh.default") == 6
     assert count(found, "aten.bernoulli.p") == 3
     assert count(found, "aten.sin.default") == 1
+
+
+class Attention(nn.Module):
+    """Attention, which has several results, and another operator of that kind behind it."""
+
+    def __init__(self, then: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.qkv, self.out, self.then = nn.Linear(4, 12), nn.Linear(4, 4), then
+
+    def part(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x)[None, None].chunk(3, -1)
+        x = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[0, 0]
+        return self.then(self.out(x))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.part, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("recompute", ["none", "min-cut", "all"])
+def test_operators_with_several_results(recompute: str) -> None:
+    model = Attention(lambda x: nn.functional.layer_norm(x, [4]))
+    found = traced_like_eager(model, VECTORS, recompute=recompute)
+    assert count(found, "aten._scaled_dot_product_flash_attention_for_cpu.default") == 2
+    # PyTorch's own kernel of the functional rrelu gives another noise than it uses: nothing to compare with.
+    random = BatchLoss(Attention(lambda x: nn.functional.rrelu(x, training=True)), nn.CrossEntropyLoss())
+    found = trace_gradients(random, VECTORS, recompute)
+    assert count(found, "aten._scaled_dot_product_flash_attention_for_cpu.default") == 2
+    assert count(found, "aten.rrelu_with_noise_functional.default") == 1
 
 
 def peak(step: pipeline.TrainingStep, batch: tuple[torch.Tensor, ...]) -> int:
