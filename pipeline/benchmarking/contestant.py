@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ _WARM_UP = 2
 
 @dataclass(frozen=True)
 class Prepared:
-    """A competitor that is ready to be timed. error, problem: see `checking.Verdict`."""
+    """A competitor that is ready to be timed. seconds: until its first result. error, problem: see
+    `checking.Verdict`."""
 
     seconds: float
     error: float
@@ -82,18 +85,31 @@ def _prepare(subject: Subject, name: str) -> tuple[Prepared, Any]:
     torch.set_num_threads(subject.threads)
     torch._inductor.config.force_disable_caches = True
     work = workload.load(subject)
-    table = training_steps.COMPETITORS if subject.train else competitors.COMPETITORS
-    check = (
-        checking.TrainingCheck(work) if isinstance(work, workload.Training) else checking.InferenceCheck(work)
-    )
+    if isinstance(work, workload.Training):
+        check, make = checking.TrainingCheck(work), partial(training_steps.COMPETITORS[name], work)
+    else:
+        check, make = checking.InferenceCheck(work), partial(competitors.COMPETITORS[name], work)
     start = time.perf_counter()
-    ready = table[name](work)
-    seconds = time.perf_counter() - start
-    # torch.compile compiles when it is first called.
-    verdict = check.verdict(ready)
-    if name == "inductor":
-        seconds = time.perf_counter() - start
-    return Prepared(seconds, verdict.error, verdict.problem, ready.note), ready
+    ready = make()
+    made = time.perf_counter() - start
+    first = _FirstCall(ready.call)
+    verdict = check.verdict(replace(ready, call=first))
+    return Prepared(made + first.seconds, verdict.error, verdict.problem, ready.note), ready
+
+
+class _FirstCall:
+    """Times the first call: `torch.compile` compiles in it."""
+
+    seconds = 0.0
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+
+    def __call__(self) -> Any:
+        start = time.perf_counter()
+        result = self._call()
+        self.seconds = self.seconds or time.perf_counter() - start
+        return result
 
 
 def _round(call: Any, seconds: float) -> Round:

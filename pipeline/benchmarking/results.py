@@ -18,7 +18,7 @@ class Entrant:
 
     failure: why it could not be timed; absent: because it is not installed. problem: how its results differ from
     eager's, None where they do not; error: the largest difference. note: the option set, for ours.
-    compile_seconds: until the first call. compile_bytes: peak of its processes until then, compilers included.
+    compile_seconds: until its first result. compile_bytes: peak of its processes until then, compilers included.
     run_bytes: peak of its process during the rounds. wall, cpu: seconds of each call, by round.
     """
 
