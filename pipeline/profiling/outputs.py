@@ -33,8 +33,15 @@ def table(profile: Profile, top: int) -> Table:
     """The slowest `top` dispatch functions."""
     found = Table("dispatch", "times", "ms", "share", "GFLOP/s", "GB/s", "of peak", "operators", "lines")
     for row in profile.rows[:top]:
-        found.add_row(*cells(profile, row))
+        *others, where = cells(profile, row)
+        found.add_row(*others, _shortened(where))
     return found
+
+
+def _shortened(where: str) -> str:
+    """The first two lines, and how many more there are."""
+    first, more = where.split(", ")[:2], where.count(", ") - 1
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
 def cells(profile: Profile, row: Row) -> list[str]:
