@@ -125,6 +125,8 @@ def plot(results: Sequence[Result], path: Path) -> None:
         axes.bar(places, [ratio.median for _, ratio in points], width, label=name, yerr=spread, capsize=2)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
+    for formatted in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatted("{x:g}")
     axes.set_ylabel(f"seconds / seconds of {OURS}")
     axes.set_xticks(range(len(results)), [_label(result) for result in results], rotation=45, ha="right")
     axes.legend()
