@@ -129,7 +129,7 @@ def plot(results: Sequence[Result], path: Path) -> None:
         formatted("{x:g}")
     axes.set_ylabel(f"seconds / seconds of {OURS}")
     axes.set_xticks(range(len(results)), [_label(result) for result in results], rotation=45, ha="right")
-    axes.legend()
+    figure.legend(loc="outside right upper")
     figure.savefig(path)
 
 
