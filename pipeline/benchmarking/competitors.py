@@ -130,8 +130,9 @@ def ours(work: Workload) -> Ready:
     entry = EntrySpec(work.args, work.kwargs, method=work.method)
     artifact = compile_program(capture_checked(work.model, {"main": entry}, options), options)
     executable = Executable(artifact, device=our_device(options, work.threads))
-    call = executable.entry_point("main")
-    return Ready(lambda: work.call(call), note=rung(executable))
+    call, args, kwargs = executable.entry_point("main"), work.args, work.kwargs
+    # Not the workload, which would keep the model in memory.
+    return Ready(lambda: call(*args, **kwargs), note=rung(executable))
 
 
 def our_options(options: Any) -> Options:
