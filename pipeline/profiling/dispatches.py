@@ -131,24 +131,40 @@ def _ranges(op: ir.Operation) -> dict[int, int] | None:
 def _bytes(op: ir.Operation) -> int | None:
     """Read or written by one load or store of a part of the program's memory."""
     if op.name == "iree_tensor_ext.dispatch.tensor.load":
-        return _nbytes(op.results[0].type)
+        whole, rows = _nbytes(op.results[0].type), _looked_up(op)
+        return whole if whole is None or rows is None else min(whole, rows)
     if op.name == "iree_tensor_ext.dispatch.tensor.store":
         return _nbytes(op.operands[0].type)
     return 0
 
 
+def _looked_up(load: ir.Operation) -> int | None:
+    """What is read of a tensor whose elements are only looked up by index; None where it is read as a whole."""
+    users = [use.owner.operation for use in load.results[0].uses]
+    if not users or any(user.name != "tensor.extract" for user in users):
+        return None
+    total = 0
+    for user in users:
+        ranges = _ranges(user.parent.operation) if user.parent.operation.name == "linalg.generic" else None
+        if ranges is None:
+            return None
+        total += math.prod(ranges.values()) * _element_bytes(load.results[0].type)
+    return total
+
+
 def _nbytes(type_: ir.Type) -> int | None:
     if not isinstance(type_, ir.RankedTensorType):
         return None
-    bits = _BITS.match(str(type_.element_type))
-    total = -(-int(bits[1]) // 8) if bits else 8
-    if str(type_.element_type).startswith("complex"):
-        total *= 2
-    for size in type_.shape:
-        if size < 0:
-            return None
-        total *= size
-    return total
+    if min(type_.shape, default=0) < 0:
+        return None
+    return _element_bytes(type_) * math.prod(type_.shape)
+
+
+def _element_bytes(type_: ir.RankedTensorType) -> int:
+    name = str(type_.element_type)
+    bits = _BITS.match(name)
+    parts = 2 if name.startswith("complex") else 1
+    return parts * (-(-int(bits[1]) // 8) if bits else 8)
 
 
 def _total(counts: Iterator[int | None]) -> int | None:

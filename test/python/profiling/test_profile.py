@@ -189,6 +189,23 @@ def test_bad_input_is_one_message(profiled, monkeypatch, capsys, arguments, mess
     assert message in capsys.readouterr().err
 
 
+def test_of_a_table_only_what_is_looked_up_counts():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(5000, 32)
+
+        def forward(self, tokens):
+            return torch.relu(self.table(tokens))
+
+    options = compile_options()
+    spec = EntrySpec((torch.arange(8),))
+    _, sources = compile_with_sources(capture_checked(Model(), {"main": spec}, options), options)
+    (work,) = (sources.functions[name] for name, _ in sources.calls)
+    assert work.bytes == 8 * 8 + 2 * (8 * 32 * 4)
+    assert "aten.embedding" in [origin.operator for origin in work.origins]
+
+
 def test_dynamic_sizes_leave_work_unknown():
     class Model(torch.nn.Module):
         def forward(self, x):
