@@ -56,13 +56,22 @@ def lift_draws(module: GraphModule, dims: DimensionNames) -> tuple[Draw, ...]:
     return tuple(found)
 
 
-def _as_draw(node: Node, dims: DimensionNames) -> Draw | None:
+def drawn_by(node: Node) -> tuple[str, Sequence[Any]] | None:
+    """The tensor method that draws the numbers of `node`, and its arguments; None for any other operator."""
     entry = _METHODS.get(str(node.target))
     if entry is None or node.kwargs.get("generator") is not None:
         return None
     method, read = entry
+    return method, read(*node.args)
+
+
+def _as_draw(node: Node, dims: DimensionNames) -> Draw | None:
+    found = drawn_by(node)
+    if found is None:
+        return None
+    method, given = found
     value = node.meta["val"]
-    arguments = [_number(argument, dims) for argument in read(*node.args)]
+    arguments = [_number(argument, dims) for argument in given]
     spec = tensor_spec(value, dims)
     sizes = [*spec.shape, *arguments]
     if None in arguments or any(isinstance(size, str) and size.startswith("unknown_") for size in sizes):

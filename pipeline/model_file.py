@@ -16,7 +16,7 @@ For training (``pipeline compile --train``) `example_inputs` is a batch, a tuple
 
     loss_fn                                    as for `pipeline.compile_training`
     optimizer        or get_optimizer(model)   of torch.optim, over the model's parameters
-    clip_norm, forward_args, recompute, memory_budget  (optional)   as for `pipeline.compile_training`
+    clip_norm, forward_args, recompute, memory_budget, generator  (optional)   as for `pipeline.compile_training`
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .entry_points import EntrySpec, as_args, further_inputs, split_inputs
 from .errors import InputError
 
 _OPTIONS = ("decompositions", "keep")
-_TRAINING_OPTIONS = ("clip_norm", "forward_args", "recompute", "memory_budget")
+_TRAINING_OPTIONS = ("clip_norm", "forward_args", "recompute", "memory_budget", "generator")
 _OF_EXAMPLES = ("transformers", "sklearn")
 
 

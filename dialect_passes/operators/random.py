@@ -273,3 +273,19 @@ def randint_like_between_dtype(
     if dtype is None:
         return own
     return dtype
+
+
+@shape_function("pipeline.threefry.default")
+def threefry_shape(
+    first: list[int], second: list[int], low: list[int], high: list[int]
+) -> tuple[list[int], list[int]]:
+    """Two words for each counter."""
+    return first, first
+
+
+@dtype_function("pipeline.threefry.default")
+def threefry_dtype(
+    first: tuple[int, int], second: tuple[int, int], low: tuple[int, int], high: tuple[int, int]
+) -> tuple[int, int]:
+    """All are int32."""
+    return dtypes.int32, dtypes.int32

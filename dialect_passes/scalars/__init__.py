@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import bits, divisors, incomplete_gamma, integers, inverse_trigonometry, remainders, trigonometry
+from . import (
+    bits,
+    divisors,
+    incomplete_gamma,
+    integers,
+    inverse_trigonometry,
+    remainders,
+    threefry,
+    trigonometry,
+)
 from .values import BYTES, FLOATS, HALVES, INTEGERS, Body
 
 BODIES: Mapping[str, Body] = {
@@ -24,6 +33,7 @@ BODIES: Mapping[str, Body] = {
     "torch.aten.pow.Tensor_Tensor": Body(integers.power, INTEGERS),
     "torch.aten.nextafter": Body(bits.nextafter, FLOATS | HALVES),
     "torch.aten.frexp.Tensor": Body(bits.frexp, FLOATS | HALVES),
+    "torch.pipeline.threefry": Body(threefry.threefry, frozenset({"int32"})),
     "torch.aten.view.dtype": Body(bits.reinterpret, FLOATS | HALVES | INTEGERS | BYTES),
 }
 """Operation of the Torch dialect -> what it does to the elements of its tensors."""

@@ -2,6 +2,7 @@
 
 loss.py          the loss as a module over a batch, and the names of the batch's tensors
 gradients.py     forward and backward as one graph, from AOTAutograd
+generator.py     random numbers made inside of the step
 recomputation.py what backward computes again, by PyTorch's partitioner
 optimizers.py    the optimizer's state, and its update as a graph
 scalars.py       what lets PyTorch's own optimizers be traced

@@ -18,6 +18,7 @@ from pipeline.errors import InputError, UnsupportedError
 from pipeline.program import Program
 from pipeline.runtime import TrainingStep
 
+from .generator import check_generator
 from .gradients import LossGradients, trace_gradients
 from .loss import BatchLoss, batch_names, check_batch, refuse_loss_parameters, takes_model
 from .optimizers import read_optimizer, trace_update
@@ -32,8 +33,13 @@ _DRAWS_NOTE = (
     "eager's own), from a NumPy generator elsewhere and after step.seed(number)"
 )
 
+_KEY_NOTE = (
+    "dropout and other random numbers: made inside of the step by Threefry-2x32, from a key of two int32 that is drawn "
+    "for each call, from torch's generator or after step.seed(number) from NumPy's"
+)
 
-def compile_training(
+
+def compile_training(  # noqa: PLR0913 (each is a choice of the user's)
     model: nn.Module,
     loss_fn: Callable[..., Any],
     optimizer: torch.optim.Optimizer,
@@ -43,6 +49,7 @@ def compile_training(
     scaler: torch.amp.GradScaler | None = None,
     recompute: str = "none",
     memory_budget: float | None = None,
+    generator: str = "arguments",
     forward_args: tuple[Any, ...] | None = None,
     entry_points: Collection[str] = ENTRY_POINTS,
     target: str | Sequence[str] = "cpu",
@@ -68,6 +75,9 @@ def compile_training(
         reentrance), and nothing else. "min-cut": PyTorch's partitioner decides, as under ``torch.compile``. "all":
         whatever forward computes. memory_budget: for "min-cut", above 0 and at most 1, which part of the activations'
         memory may be kept between forward and backward (``torch._functorch.config.activation_memory_budget``).
+    generator: "arguments": random numbers are arguments, drawn for each step as eager draws them. "in-graph": uniform,
+        normal and Bernoulli numbers, so all of dropout, are made inside of the step from a key that is drawn instead:
+        other numbers with the same statistics, faster, and nothing of theirs is kept where backward computes again.
     forward_args: example arguments of the model for the entry point `forward`; by default the batch without its
         target. Where the loss calls the model itself there is no such entry point unless they are given.
     entry_points: which to compile: `train_step`, `forward` (the model in evaluation mode), `loss_and_gradients`,
@@ -88,6 +98,7 @@ def compile_training(
         scaler=scaler,
         recompute=recompute,
         memory_budget=memory_budget,
+        generator=generator,
         forward_args=forward_args,
         entry_points=entry_points,
     )
@@ -114,13 +125,15 @@ def capture_training(
     scaler: torch.amp.GradScaler | None = None,
     recompute: str = "none",
     memory_budget: float | None = None,
+    generator: str = "arguments",
     forward_args: tuple[Any, ...] | None = None,
     entry_points: Collection[str] = ENTRY_POINTS,
 ) -> Program:
     """The captured training step; arguments as for `compile_training`."""
     _check(model, loss_fn, args, clip_norm, entry_points)
     check_recompute(recompute, memory_budget)
-    gradients = trace_gradients(BatchLoss(model, loss_fn), args, recompute, memory_budget)
+    check_generator(generator)
+    gradients = trace_gradients(BatchLoss(model, loss_fn), args, recompute, memory_budget, generator)
     traced = _trace(model, loss_fn, optimizer, args, clip_norm, scaler, gradients)
     if forward_args is None and not takes_model(loss_fn):
         forward_args = args[:-1]
@@ -134,7 +147,7 @@ def capture_training(
     )
     program.training = describe(traced)
     if any(entry.signature.draws for entry in program.entries.values()):
-        program.notes.append(_DRAWS_NOTE)
+        program.notes.append(_KEY_NOTE if generator == "in-graph" else _DRAWS_NOTE)
     return program
 
 

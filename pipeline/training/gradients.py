@@ -38,6 +38,7 @@ from pipeline.dialect_passes.operators.registry import make_traceable
 from pipeline.errors import InputError, PipelineError, UnsupportedError
 from pipeline.value_checks import without_value_checks
 
+from .generator import KeyInput, draw_inside, draw_key
 from .loss import BatchLoss
 from .recomputation import checkpoints_marked, with_recomputation
 
@@ -116,6 +117,8 @@ class LossGradients:
             return tensors[self.names[descriptor.target]]
         if isinstance(descriptor, PlainAOTInput):
             return batch[descriptor.idx]
+        if isinstance(descriptor, KeyInput):
+            return draw_key()
         assert isinstance(descriptor, TangentAOTInput)
         return cotangent.to(self._loss_type())
 
@@ -126,11 +129,16 @@ class LossGradients:
 
 
 def trace_gradients(
-    loss: BatchLoss, batch: tuple[Any, ...], recompute: str = "none", memory_budget: float | None = None
+    loss: BatchLoss,
+    batch: tuple[Any, ...],
+    recompute: str = "none",
+    memory_budget: float | None = None,
+    generator: str = "arguments",
 ) -> LossGradients:
     """Traces forward and backward for the shapes of `batch`.
 
     recompute, memory_budget: what backward computes again, beside what the model checkpoints.
+    generator: of random numbers, see `generator`.
     Raises InputError for a batch that does not fit or a loss that depends on no parameter, UnsupportedError for
     what cannot be traced, such as a model that updates its inputs.
     """
@@ -155,13 +163,15 @@ def trace_gradients(
         module = joint.graph_module
     _give_lines_to_backward(module)
     module.graph.set_codegen(torch.fx.graph.CodeGen())
+    if generator == "in-graph":
+        draw_inside(module)
     return _flat(with_recomputation(module, recompute, memory_budget), _first_names(loss))
 
 
 def _early() -> dict[Any, Any]:
-    """What is decomposed before anything is computed again: of a dropout the draw is kept, and not the result."""
-    dropout = torch.ops.aten.native_dropout.default
-    return {dropout: decomposition_table()[dropout]}
+    """Random operators become draws and what is computed from them, which is not random any more."""
+    table = decomposition_table().items()
+    return {op: function for op, function in table if torch.Tag.nondeterministic_seeded in op.tags}
 
 
 def _tensors_from_outside() -> contextlib.AbstractContextManager[Any]:

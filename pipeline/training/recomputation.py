@@ -35,8 +35,8 @@ from pipeline.errors import InputError
 
 MODES = ("none", "min-cut", "all")
 
-# What PyTorch writes at nodes of checkpointed regions: whether to compute again, and the region's number.
-_MARKS = {"recompute", "ac_graph_id"}
+MARKS = {"recompute", "ac_graph_id"}
+"""What PyTorch writes at nodes of checkpointed regions: whether to compute again, and the region's number."""
 
 _FIXED = (ParamAOTInput, BufferAOTInput)
 
@@ -71,10 +71,10 @@ def checkpoints_marked() -> Iterator[None]:
         **kwargs: Any,
     ) -> Any:
         contexts = _recompute_all if context_fn is checkpoint.noop_context_fn else context_fn
-        before = {key: traceback.current_meta[key] for key in _MARKS & traceback.current_meta.keys()}
+        before = {key: traceback.current_meta[key] for key in MARKS & traceback.current_meta.keys()}
         numbered = functools.partial(_numbered, contexts, numbers)
         yield from original(function, preserve, numbered, *args, **kwargs)
-        for key in _MARKS:
+        for key in MARKS:
             traceback.current_meta.pop(key, None)
         traceback.current_meta.update(before)
 

@@ -33,3 +33,14 @@ func.func @remainder(%arg0: !torch.vtensor<[3],f64>, %arg1: !torch.vtensor<[3],f
   %1 = torch.aten.remainder.Tensor %arg2, %arg3 : !torch.vtensor<[3],si64>, !torch.vtensor<[3],si64> -> !torch.vtensor<[3],si64>
   return %0, %1 : !torch.vtensor<[3],f64>, !torch.vtensor<[3],si64>
 }
+
+// Rounds of additions, rotations and exclusive ors: one loop with two results.
+// CHECK-LABEL: func.func @threefry
+// CHECK:         %[[R:.*]]:2 = linalg.generic
+// CHECK-COUNT-20: arith.shrui
+// CHECK-NOT:     arith.shrui
+// CHECK:         linalg.yield %{{.*}}, %{{.*}} : i32, i32
+func.func @threefry(%arg0: !torch.vtensor<[3],si32>, %arg1: !torch.vtensor<[3],si32>) -> (!torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>) {
+  %0:2 = torch.operator "torch.pipeline.threefry"(%arg0, %arg0, %arg1, %arg1) : (!torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>) -> (!torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>)
+  return %0#0, %0#1 : !torch.vtensor<[3],si32>, !torch.vtensor<[3],si32>
+}
