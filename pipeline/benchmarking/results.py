@@ -74,8 +74,8 @@ class Result:
     roofline: Roofline | None
 
     def entrant(self, name: str) -> Entrant | None:
-        """The competitor of this name, if it was timed."""
-        return next((e for e in self.entrants if e.name == name and e.wall), None)
+        """The competitor of this name, if it was timed to the end."""
+        return next((e for e in self.entrants if e.name == name and e.wall and e.failure is None), None)
 
     def ratio(self, ours: str, other: str) -> Ratio | None:
         """How many times as fast `ours` is as `other`; None where one was not timed."""

@@ -110,7 +110,9 @@ def plot(results: Sequence[Result], path: Path) -> None:
     """Bars: how many times as fast ours is as each other, on a logarithmic axis, with the quartiles of the rounds."""
     from matplotlib.figure import Figure
 
-    others = list(dict.fromkeys(e.name for r in results for e in r.entrants if e.name != OURS and e.wall))
+    others = list(
+        dict.fromkeys(e.name for r in results for e in r.entrants if e.name != OURS and r.entrant(e.name))
+    )
     figure = Figure(figsize=(max(6.0, 1.2 * len(results)), 4.5), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / max(1, len(others))

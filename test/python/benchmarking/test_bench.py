@@ -176,6 +176,7 @@ def test_ratios_are_of_the_fastest_calls_with_the_quartiles_of_the_rounds():
     assert found.fraction(OURS) == 0.25
     assert result(ours, other, clock="cpu", limit=Roofline(1, 1, 0.25)).fraction(OURS) == 0.5
     assert found.ratio(OURS, "openvino") is None
+    assert result(ours, entrant("eager", 3.0, failure="died")).ratio(OURS, "eager") is None
     assert other.median("wall") == 3.5
     assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
     assert math.isnan(geometric_mean([]))
