@@ -158,13 +158,13 @@ class TrainingStep(Executable):
 
         Raises ArgumentError for other settings than those compiled in, and where the step has no loss scale.
         """
-        own = self.scaler_state_dict()
-        if not own or own.keys() != state.keys():
+        own, settings = self.scaler_state_dict(), self.training.scaler
+        if settings is None or own.keys() != state.keys():
             raise ArgumentError(
                 f"the step's loss scale has {sorted(own) or 'no state: it was compiled without a scaler'}, "
                 f"got {sorted(state)}"
             )
-        for key in asdict(self.training.scaler):
+        for key in asdict(settings):
             if state[key] != own[key]:
                 raise ArgumentError(
                     f"the loss scale was compiled with {key}={own[key]}, got {state[key]}; compile again for it"

@@ -169,9 +169,13 @@ def trace_gradients(
 
 
 def _early() -> dict[Any, Any]:
-    """Random operators become draws and what is computed from them, which is not random any more."""
+    """Random operators become draws and what is computed from them, which is not random any more.
+
+    Attention, which may have dropout, stays whole.
+    """
     table = decomposition_table().items()
-    return {op: function for op, function in table if torch.Tag.nondeterministic_seeded in op.tags}
+    random = {op: function for op, function in table if torch.Tag.nondeterministic_seeded in op.tags}
+    return {op: function for op, function in random.items() if "attention" not in str(op)}
 
 
 def _tensors_from_outside() -> contextlib.AbstractContextManager[Any]:

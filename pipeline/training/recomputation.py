@@ -123,7 +123,7 @@ def _is_checkpointed(node: Node) -> bool:
 
 def _mark(node: Node, recompute: str) -> None:
     """What must not be computed again: draws, which would give other numbers. What must be, if that is asked for."""
-    source = node.args[0] if node.target is operator.getitem else node
+    source = node.all_input_nodes[0] if node.target is operator.getitem else node
     if not _draws(source):
         if recompute == "all":
             node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
@@ -138,8 +138,8 @@ def _draws(node: Node) -> bool:
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     names = [argument.name for argument in node.target._schema.arguments]
-    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return "dropout_p" not in names or bool(given.get("dropout_p", 0.0) != 0.0)
 
 
 class _Joined:

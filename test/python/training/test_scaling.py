@@ -103,7 +103,8 @@ def test_from_eager_to_compiled_and_back(both: Any, tmp_path: Path) -> None:
     step.load_scaler_state_dict(eager.scaler.state_dict())
     other = Eager(copy.deepcopy(eager.model), 3)
     for batch in second:
-        step(*batch), eager(*batch)
+        step(*batch)
+        eager(*batch)
     assert_same(step, eager)
     step.save_checkpoint(tmp_path / "run.irpa")
     other.model.load_state_dict(step.state_dict())
@@ -112,7 +113,8 @@ def test_from_eager_to_compiled_and_back(both: Any, tmp_path: Path) -> None:
     step = step.new_state()
     step.load_checkpoint(tmp_path / "run.irpa")
     for batch in third:
-        step(*batch), other(*batch)
+        step(*batch)
+        other(*batch)
     assert_same(step, other)
 
 
