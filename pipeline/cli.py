@@ -235,7 +235,9 @@ def bench(
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--calls", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="rows of the table")
-@click.option("--roofline/--no-roofline", default=True, show_default=True, help="measure what the machine allows")
+@click.option(
+    "--roofline/--no-roofline", default=True, show_default=True, help="measure what the machine allows"
+)
 @click.option("--trace", type=click.Path(path_type=Path), help="write a trace for Perfetto into this .json")
 @click.option("--html", type=click.Path(path_type=Path), help="write a page with a timeline into this file")
 @click.option("--json", type=click.Path(path_type=Path), help="write all figures into this file")
