@@ -29,6 +29,7 @@ from pipeline.runtime.manifest import Draw, EntryPoint, TensorSpec, ValueSpec
 
 from .complex_border import make_border_real
 from .complex_pairs import split_complex
+from .constant_values import make_literal, may_be_literal
 from .control_flow import graphs
 from .custom_calls import CustomCalls, CustomLowerings
 from .dimensions import DimensionNames, dimension_labels, tensor_spec
@@ -46,9 +47,7 @@ from .refusals import mark_refused
 from .signatures import constant_node, describe_parameters, describe_result, input_names
 from .source_lines import innermost_user_frame
 from .user_decompositions import UserDecompositions
-
-# Constants up to this many elements are printed into the IR, where torch-mlir can fold them.
-_LITERAL_ELEMENTS = 16
+from .value_checks import without_value_checks
 
 
 def capture(
@@ -160,7 +159,7 @@ def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec
     make_traceable()
     if isinstance(model, ExportedProgram):
         return _Exported(model, None, {})
-    with spec.as_forward(model, name), warnings.catch_warnings():
+    with spec.as_forward(model, name), without_value_checks(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spec.check(model)
         args, kwargs = spec.arguments(model)
@@ -281,8 +280,8 @@ class _Entry:
                 self._add(node, "state", spec.target, tensor)
             elif not node.users:
                 self._module.graph.erase_node(node)
-            elif spec.kind == InputKind.CONSTANT_TENSOR and _may_be_literal(tensor):
-                self._make_literal(node, tensor)
+            elif spec.kind == InputKind.CONSTANT_TENSOR and may_be_literal(tensor):
+                make_literal(self._module, node, tensor)
             else:
                 self._add(node, "weight", self._unique_name(spec.kind, spec.target), tensor)
 
@@ -310,15 +309,6 @@ class _Entry:
             name = self._tied.canonical(name, tensor)
         table.setdefault(name, tensor)
         node.meta["pipeline.argument"] = Argument(role, name)
-
-    def _make_literal(self, node: torch.fx.Node, tensor: torch.Tensor) -> None:
-        attribute = f"_literal_{node.name}"
-        self._module.register_buffer(attribute, tensor, persistent=False)
-        with self._module.graph.inserting_before(node):
-            literal = self._module.graph.get_attr(attribute)
-        literal.meta = dict(node.meta)
-        node.replace_all_uses_with(literal)
-        self._module.graph.erase_node(node)
 
     def _take_inputs(self, names: list[str]) -> dict[str, int]:
         """Records the user's tensor (and symbolic int) inputs; returns placeholder name -> input number."""
@@ -416,11 +406,6 @@ class _Entry:
         leaves = torch.utils._pytree.tree_leaves(example)
         pairs = zip(self._user_inputs(), leaves, strict=True)
         return [leaf for spec, leaf in pairs if not isinstance(spec.arg, ConstantArgument)]
-
-
-def _may_be_literal(tensor: torch.Tensor) -> bool:
-    """Small, and of a type that the importer can print: it has no constants of bytes."""
-    return tensor.numel() <= _LITERAL_ELEMENTS and tensor.dtype != torch.uint8
 
 
 class _TiedNames:

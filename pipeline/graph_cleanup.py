@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .comparisons import match_compared_numbers
+from .constant_values import fold_constants
 from .control_flow import graphs
 from .empty_tensors import make_empty_tensors
 from .narrow_integers import widen_narrow_integers
@@ -52,6 +53,7 @@ def _clean(module: GraphModule) -> None:
     _multiply_powers(module)
     make_empty_tensors(module)
     rewrite_views(module)
+    fold_constants(module)
     match_compared_numbers(module)
     widen_narrow_integers(module)
     module.graph.eliminate_dead_code()

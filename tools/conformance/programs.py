@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from pipeline.dialect_passes.operators.registry import make_traceable
+from pipeline.value_checks import without_value_checks
 
 
 class OperatorModule(torch.nn.Module):
@@ -77,7 +78,8 @@ def gradient_program(
     cotangents = [torch.randn(output.shape, dtype=output.dtype, generator=generator) for output in outputs]
     step = _step(module, wanted, len(tensors))
     make_traceable()
-    with enable_python_dispatcher():  # without it composites trace as C++, which looks at values
+    # Without the dispatcher composites trace as C++, which looks at values.
+    with without_value_checks(), enable_python_dispatcher():
         graph = make_fx(step, tracing_mode="fake")(*map(fresh, tensors), *cotangents)
     return graph, cotangents
 
