@@ -38,6 +38,8 @@ def test_elementwise_edges():
             lambda x, y: torch.atan(x.double()),
             torch.pow,
             lambda x, y: torch.pow(x, -2),
+            lambda x, y: (x.abs() ** y) ** y.abs(),  # never compiled, as tensor operations
+            lambda x, y: torch.logspace(0, 3, 4, base=5, dtype=torch.int64),
             lambda x, y: torch.copysign(y, x),
             torch.hypot,
             lambda x, y: torch.erfinv(x),
@@ -45,6 +47,14 @@ def test_elementwise_edges():
         x,
         y,
     )
+
+
+def test_whole_powers():
+    """Not one bit beside the whole number: what is rounded down would be the number before."""
+    x, y = torch.tensor([5.0, 3.0, 7.0, -2.0]), torch.tensor([2.0, 11.0, 3.0, 21.0])
+    model = _All(torch.pow, lambda x, y: torch.pow(x.double(), y))
+    for ours, eager in zip(pipeline.compile(model, args=(x, y))(x, y), model(x, y), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=0, atol=0)
 
 
 def test_bits_and_divisors():
