@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,12 +52,17 @@ class Outcome:
 
 
 def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
-    """Runs `command` in `folder` and waits; its whole process group ends with it."""
+    """Runs `command` in `folder` and waits; its whole process group ends with it, and it with this process."""
     log = folder / "output.txt"
     timed_out = False
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+            [*_ends_with_us(), *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
         )
         try:
             # From outside: a function between fork and exec is unsafe once the parent has threads.
@@ -72,6 +79,16 @@ def run(command: Sequence[str], folder: Path, limits: Limits) -> Outcome:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     return Outcome(problem, log.read_text(errors="replace"), timed_out)
+
+
+@functools.cache
+def _ends_with_us() -> tuple[str, ...]:
+    """Starts a command that the kernel kills when this process dies, however it dies; nothing where that is unknown."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    if setpriv is None:
+        return ()
+    start = (setpriv, "--pdeathsig", "KILL", "--")
+    return start if subprocess.run([*start, "true"], check=False, capture_output=True).returncode == 0 else ()
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -37,6 +38,34 @@ def test_a_hanging_pass_ends_with_its_compilation(tmp_path):
         assert time.monotonic() < deadline, "the child is still there"
         time.sleep(0.05)
     assert len(children) == 1
+
+
+RUNS_A_COMMAND = """
+import pathlib, sys
+from pipeline import child
+child.run(["sleep", "600"], pathlib.Path(sys.argv[1]), child.Limits())
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("setpriv") is None, reason="setpriv (util-linux) ties the command to its parent"
+)
+def test_a_command_ends_with_a_killed_compilation(tmp_path):
+    compilation = subprocess.Popen([sys.executable, "-c", RUNS_A_COMMAND, str(tmp_path)])
+    children: list[str] = []
+    while not children:
+        assert compilation.poll() is None
+        time.sleep(0.05)
+        found = subprocess.run(
+            ["pgrep", "-x", "-P", str(compilation.pid), "sleep"], capture_output=True, text=True, check=False
+        )
+        children = found.stdout.split()
+    compilation.kill()
+    compilation.wait()
+    deadline = time.monotonic() + 30
+    while any(_runs(int(child)) for child in children):
+        assert time.monotonic() < deadline, "the command is still there"
+        time.sleep(0.05)
 
 
 def _runs(pid: int) -> bool:
