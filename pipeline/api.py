@@ -123,7 +123,7 @@ def compile_options(  # noqa: PLR0913 (one for each of the command's)
     timeout: float = child.DEFAULT_TIMEOUT,
     memory_limit: int | None = None,
     cache: bool | str | os.PathLike[str] = False,
-    **callbacks: Callable[..., None],
+    **callbacks: Any,
 ) -> Options:
     """The options of a compilation.
 

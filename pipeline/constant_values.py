@@ -85,10 +85,11 @@ def _held(module: GraphModule, node: Node) -> torch.Tensor | None:
     if node.op == "get_attr":
         value = getattr(module, str(node.target), None)
         return value if isinstance(value, torch.Tensor) else None
-    if node.target not in _FILLS:
+    target: Any = node.target
+    if target not in _FILLS:
         return None
-    place = _FILLS[node.target]
-    number: Any = node.args[place] if node.target in _TAKES_NUMBER else place
+    place = _FILLS[target]
+    number: Any = node.args[place] if target in _TAKES_NUMBER else place
     like = node.meta["val"]
     return None if isinstance(number, Node) else torch.full((1,) * like.dim(), number, dtype=like.dtype)
 

@@ -77,8 +77,8 @@ def pow_tensor(x: Any, y: Tensor) -> Tensor:
         return NotImplemented
     if dtype not in (torch.float16, torch.bfloat16):
         return whole(torch.pow, x, y)
-    wide = (v.float() if isinstance(v, torch.Tensor) else rounded_number(v, dtype) for v in (x, y))
-    return torch.pow(*wide).to(dtype)
+    base = x.float() if isinstance(x, torch.Tensor) else rounded_number(x, dtype)
+    return torch.pow(base, y.float()).to(dtype)
 
 
 def _exact_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
