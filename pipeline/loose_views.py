@@ -16,15 +16,21 @@ import torch
 from torch._export.verifier import TrainingIRVerifier
 from torch.export import ExportedProgram
 
+from .grad_modes import holds_grad_modes, inline_grad_modes
+
 
 def loosen_views(ep: ExportedProgram) -> ExportedProgram:
-    """The program with reshapes; `ep` itself where it has no views, and unchanged always."""
-    if not any(node.target is torch.ops.aten.view.default for node in ep.graph.nodes):
+    """The program with reshapes, also under ``torch.no_grad()``; `ep` itself is unchanged, and returned if it has no
+    views."""
+    view = torch.ops.aten.view.default
+    if not holds_grad_modes(ep.graph) and not any(node.target is view for node in ep.graph.nodes):
         return ep
     graph = copy.deepcopy(ep.graph)
     for node, old in zip(graph.nodes, ep.graph.nodes, strict=True):
         node.name = old.name  # a copy renames what is called as a builtin is, such as `input`
-        if node.target is torch.ops.aten.view.default:
+    inline_grad_modes(graph, ep.graph_module)
+    for node in graph.nodes:
+        if node.target is view:
             node.target = torch.ops.aten.reshape.default
     return ExportedProgram(
         root=ep.graph_module,
