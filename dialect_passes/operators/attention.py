@@ -50,7 +50,7 @@ def scaled_dot_product_attention(
         empty = (scores == -math.inf).all(-1, keepdim=True)
         weights = torch.where(empty, torch.zeros((), dtype=weights.dtype, device=weights.device), weights)
     if dropout_p > 0.0:
-        weights = torch.dropout(weights, dropout_p, True)
+        weights, _ = torch.native_dropout(weights, dropout_p, True)
     return torch.matmul(weights, value)
 
 

@@ -124,3 +124,17 @@ def test_dropout_between_recurrent_layers(layer: type[nn.RNNBase]) -> None:
     found = program.module()(x)
     torch.manual_seed(5)
     torch.testing.assert_close(found, model(x))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_of_attention(causal: bool) -> None:
+    class Attention(nn.Module):
+        def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(query, key, key, dropout_p=0.5, is_causal=causal)
+
+    arguments = torch.randn(4, 3, 8), torch.randn(4, 6, 8)
+    executable = pipeline.compile(Attention(), args=arguments)
+    torch.manual_seed(3)
+    ours = executable(*arguments)
+    torch.manual_seed(3)
+    torch.testing.assert_close(ours, Attention()(*arguments))
