@@ -226,3 +226,13 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if x.dim() and index.dim():
         return NotImplemented
     return x.reshape(-1).scatter(0, index.reshape(-1), src.reshape(-1)).reshape(x.shape)
+
+
+@decomposes("aten.scatter.value")
+def scatter_value(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """The same of one number."""
+    if 0 in index.shape:
+        return x.clone()
+    if x.dim() and index.dim():
+        return NotImplemented
+    return x.reshape(-1).scatter(0, index.reshape(-1), value).reshape(x.shape)

@@ -106,6 +106,7 @@ class Numbers(torch.nn.Module):
             row.index_add(0, zero.reshape(1), row[1:]),
             x.scatter_reduce(0, zero, x - 1, "amin"),
             x.scatter_add(0, zero, x),
+            x.scatter(0, zero, 2.5),
             x.prod(0),
             (x > 0).prod(0),
             torch.linalg.vector_norm(-x, torch.inf, 0, keepdim=True),
