@@ -51,7 +51,7 @@ def inductor(work: Workload) -> Ready:
 
 def onnx_runtime(work: Workload) -> Ready:
     """torch.onnx's exporter, then ONNX Runtime at its own optimization level, the highest."""
-    import onnxruntime
+    import onnxruntime  # pyright: ignore[reportMissingImports]
 
     flat, tensors = work.flat()
     options = onnxruntime.SessionOptions()
@@ -68,7 +68,7 @@ def onnx_runtime(work: Workload) -> Ready:
 
 def openvino(work: Workload) -> Ready:
     """OpenVINO, from the exported program; in float32, where on some CPUs it would take bfloat16 by itself."""
-    import openvino
+    import openvino  # pyright: ignore[reportMissingImports]
 
     flat, tensors = work.flat()
     with torch.no_grad():

@@ -108,7 +108,7 @@ def _flag(entrant: Entrant | None) -> str:
 
 def plot(results: Sequence[Result], path: Path) -> None:
     """Bars: how many times as fast ours is as each other, on a logarithmic axis, with the quartiles of the rounds."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
     others = list(
         dict.fromkeys(e.name for r in results for e in r.entrants if e.name != OURS and r.entrant(e.name))

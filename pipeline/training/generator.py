@@ -61,7 +61,7 @@ def draw_inside(joint: GraphModule) -> None:
     found = [(node, call) for node in joint.graph.nodes if (call := _call(node)) is not None]
     if not found:
         return
-    _library()
+    declare_threefry()
     key = _add_key(joint, found[0][0])
     inliner = Inliner(joint, {})
     for number, (node, (method, arguments)) in enumerate(found):
@@ -143,7 +143,7 @@ _METHODS: dict[str, Callable[..., torch.Tensor]] = {
 
 
 @functools.cache
-def _library() -> torch.library.Library:
+def declare_threefry() -> torch.library.Library:
     """Declares ``pipeline::threefry`` in torch; it is kept as long as it is here."""
     library = torch.library.Library("pipeline", "FRAGMENT")
     library.define("threefry(Tensor first, Tensor second, Tensor low, Tensor high) -> (Tensor, Tensor)")

@@ -13,6 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pipeline.dialect_passes.operators.registry import samples_of
+from pipeline.training.generator import declare_threefry
 
 from .calls import Calls, Recorder, seeded
 
@@ -31,6 +32,7 @@ class Driver:
     """
 
     def __init__(self, calls: Calls, decompositions: Mapping[Any, Callable[..., Any]], samples: int) -> None:
+        declare_threefry()
         self._calls = calls
         self._decompositions = decompositions
         self._samples = samples

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import pipeline
-from pipeline.training.generator import _drawn, _library
+from pipeline.training.generator import _drawn, declare_threefry
 from pipeline.training.gradients import trace_gradients
 from pipeline.training.loss import BatchLoss
 
@@ -31,7 +31,7 @@ class Threefry(nn.Module):
 
 def test_known_answers() -> None:
     """In eager and compiled, from one text."""
-    _library()
+    declare_threefry()
     given = [torch.cat(column) for column in zip(*(words(*c, *k) for c, k, _ in KNOWN), strict=True)]
     expected = tuple(torch.cat(column) for column in zip(*(words(*r) for _, _, r in KNOWN), strict=True))
     torch.testing.assert_close(torch.ops.pipeline.threefry(*given), expected)
@@ -40,7 +40,7 @@ def test_known_answers() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_statistics(dtype: torch.dtype) -> None:
-    _library()
+    declare_threefry()
     key, shape = torch.tensor([1, -2], dtype=torch.int32), (500, 400)
     kept = _drawn(key, 0, "bernoulli_", [0.9], shape, dtype)
     assert set(kept.unique().tolist()) == {0, 1} and abs(float(kept.float().mean()) - 0.9) < 0.003
