@@ -77,21 +77,9 @@ def pow_tensor(x: Any, y: Tensor) -> Tensor:
         return NotImplemented
     if dtype not in (torch.float16, torch.bfloat16):
         return whole(torch.pow, x, y)
-    base = x.float() if isinstance(x, torch.Tensor) else rounded_number(x, dtype)
-    return torch.pow(base, y.float()).to(dtype)
-
-
-def _exact_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """a b and its rounding error (Dekker, with Veltkamp's splits)."""
-    product = a * b
-    a_high, b_high = _split(a), _split(b)
-    a_low, b_low = a - a_high, b - b_high
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _split(a: Tensor) -> Tensor:
-    scaled = a * 4097.0
-    return scaled - (scaled - a)
+    # Integers are rounded to half precision first.
+    base = x.to(dtype).float() if isinstance(x, torch.Tensor) else rounded_number(x, dtype)
+    return torch.pow(base, y.to(dtype).float()).to(dtype)
 
 
 @decomposes("aten.ldexp.Tensor")
@@ -104,12 +92,7 @@ def ldexp(x: Tensor, exponent: Tensor) -> Tensor:
 
 @decomposes_float("aten.exp2.default", "aten.special_exp2.default")
 def exp2(x: Tensor) -> Tensor:
-    """2 ** x, as a product of the powers of both parts of x log 2."""
+    """2 ** x."""
     import torch
 
-    if x.dtype == torch.float64:
-        return torch.exp(x * math.log(2))
-    product, error = _exact_product(x, torch.full_like(x, math.log(2)))
-    low = math.log(2) - 0.693147182464599609375
-    error = torch.where(product.abs() < 200, error + x * low, 0.0)
-    return torch.exp(product) * (1 + error)
+    return torch.pow(torch.full_like(x, 2.0), x)

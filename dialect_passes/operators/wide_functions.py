@@ -61,6 +61,18 @@ def log2(x: Tensor) -> Tensor:
     return torch.log(x) * (1 / math.log(2))
 
 
+@decomposes("aten.logaddexp2.default")
+def logaddexp2(a: Tensor, b: Tensor) -> Tensor:
+    """The larger, and what the other adds to it."""
+    import torch
+
+    if torch.result_type(a, b) != torch.float64:
+        return NotImplemented
+    high = torch.maximum(a, b)
+    value = high + torch.log1p(torch.exp2(torch.minimum(a, b) - high)) * (1 / math.log(2))
+    return torch.where((a == b) & torch.isinf(high), high, value)
+
+
 @decomposes("aten.gelu.default")
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """The tanh form, which torch-mlir approximates; and f64."""

@@ -218,21 +218,14 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return x.reshape(-1).scatter_add(0, index.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
 
-@decomposes("aten.scatter.src")
-def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """The same of plain writes."""
+@decomposes("aten.scatter.src", "aten.scatter.value")
+def scatter(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
+    """The same of plain writes, of a tensor or of one number."""
+    import torch
+
     if 0 in index.shape:
         return x.clone()
     if x.dim() and index.dim():
         return NotImplemented
-    return x.reshape(-1).scatter(0, index.reshape(-1), src.reshape(-1)).reshape(x.shape)
-
-
-@decomposes("aten.scatter.value")
-def scatter_value(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """The same of one number."""
-    if 0 in index.shape:
-        return x.clone()
-    if x.dim() and index.dim():
-        return NotImplemented
-    return x.reshape(-1).scatter(0, index.reshape(-1), value).reshape(x.shape)
+    flat = src.reshape(-1) if isinstance(src, torch.Tensor) else src
+    return x.reshape(-1).scatter(0, index.reshape(-1), flat).reshape(x.shape)

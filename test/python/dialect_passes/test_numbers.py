@@ -39,6 +39,9 @@ def test_elementwise_edges():
             torch.pow,
             lambda x, y: torch.pow(x, -2),
             lambda x, y: (x.abs() ** y) ** y.abs(),  # never compiled, as tensor operations
+            lambda x, y: torch.exp2(x[:5]),
+            lambda x, y: torch.logaddexp2(x.double(), y.double()),
+            lambda x, y: torch.pow(x[:5].half(), torch.arange(5)),
             lambda x, y: torch.logspace(0, 3, 4, base=5, dtype=torch.int64),
             lambda x, y: torch.copysign(y, x),
             torch.hypot,
