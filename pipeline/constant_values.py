@@ -113,7 +113,7 @@ def _computed(node: Node, values: dict[Node, torch.Tensor]) -> torch.Tensor | No
 
 
 def _run(node: Node, values: dict[Node, torch.Tensor]) -> torch.Tensor | None:
-    """Raises InputError for what eager refuses, such as a division of integers by zero: the compiler dies of it."""
+    """Raises InputError for a division of integers by zero, which eager refuses, and of which the compiler dies."""
 
     def value_of(leaf: Any) -> Any:
         if not isinstance(leaf, Node):
@@ -124,7 +124,9 @@ def _run(node: Node, values: dict[Node, torch.Tensor]) -> torch.Tensor | None:
     try:
         result = node.target(*args, **kwargs)  # type: ignore[operator]
     except Exception as error:
-        raise InputError(f"PyTorch cannot run the model: {error} (at {user_line(node)})") from error
+        if "ZeroDivisionError" in str(error):
+            raise InputError(f"PyTorch cannot run the model: {error} (at {user_line(node)})") from error
+        return None  # such as what a decomposition computes and eager has no kernel for
     return result if isinstance(result, torch.Tensor) else None
 
 
