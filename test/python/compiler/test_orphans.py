@@ -33,10 +33,7 @@ def test_a_hanging_pass_ends_with_its_compilation(tmp_path):
     ).stdout.split()
     compilation.kill()
     compilation.wait()
-    deadline = time.monotonic() + 30
-    while any(_runs(int(child)) for child in children):
-        assert time.monotonic() < deadline, "the child is still there"
-        time.sleep(0.05)
+    _wait_for_the_end_of(children)
     assert len(children) == 1
 
 
@@ -62,9 +59,13 @@ def test_a_command_ends_with_a_killed_compilation(tmp_path):
         children = found.stdout.split()
     compilation.kill()
     compilation.wait()
+    _wait_for_the_end_of(children)
+
+
+def _wait_for_the_end_of(children: list[str]) -> None:
     deadline = time.monotonic() + 30
     while any(_runs(int(child)) for child in children):
-        assert time.monotonic() < deadline, "the command is still there"
+        assert time.monotonic() < deadline, "a child is still there"
         time.sleep(0.05)
 
 

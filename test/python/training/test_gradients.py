@@ -34,20 +34,6 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(6, 4), torch.tensor([0, 1, 2, 2, 1, 0])
 
 
-def test_checkpointing() -> None:
-    loss, data = BatchLoss(Checkpointed(), nn.CrossEntropyLoss()), batch()
-    traced = trace_gradients(loss, data)
-    tensors = {name: parameter.detach() for name, parameter in loss.named_parameters()}
-    torch.manual_seed(1)
-    value, gradients, updates = traced(tensors, data, steps=torch.tensor(0))
-    torch.manual_seed(1)
-    expected = loss(*data)
-    expected.backward()
-    torch.testing.assert_close(value, expected.detach())
-    torch.testing.assert_close(gradients, {name: p.grad for name, p in loss.named_parameters()})
-    assert not updates
-
-
 def test_reentrant_checkpointing_is_refused() -> None:
     with pytest.raises(pipeline.InputError, match="set use_reentrant=False"):
         trace_gradients(BatchLoss(Checkpointed(reentrant=True), nn.CrossEntropyLoss()), batch())
