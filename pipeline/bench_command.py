@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -35,9 +36,7 @@ def bench(
     options: dict[str, Any],
 ) -> int:
     """Times MODEL compiled by us and by others; the exit code."""
-    for path in (json, plot):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise InputError(f"{path}: the folder {path.parent} does not exist")
+    check_files(json, plot)
     names = _names(competitors, train)
     options = {**options, "lowerings": read_lowerings(options["lowerings"])}
     counts = [thread_count(text) for text in threads or ("1",)]
@@ -86,15 +85,21 @@ def show(result: Result) -> None:
         print(limit, flush=True)
 
 
+def check_files(json: Path | None, plot: Path | None) -> None:
+    """Raises InputError for files that could not be written, which nobody wants to learn after an hour of rounds."""
+    for path in (json, plot):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InputError(f"{path}: the folder {path.parent} does not exist")
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise InputError("--plot needs matplotlib: pip install 'pipeline[bench]'")
+
+
 def leave(results: list[Result], json: Path | None, plot: Path | None) -> None:
     """Writes the files that were asked for."""
     if json is not None:
         write_json(json, machine(), results)
     if plot is not None:
-        try:
-            tables.plot(results, plot)
-        except ModuleNotFoundError as error:
-            raise InputError("--plot needs matplotlib: pip install 'pipeline[bench]'") from error
+        tables.plot(results, plot)
 
 
 def is_wrong(result: Result) -> bool:

@@ -66,6 +66,7 @@ def table(
     from pipeline.benchmarking.contest import Rules
     from pipeline.benchmarking.workload import Subject, name_of
 
+    bench_command.check_files(json, plot)
     count = bench_command.thread_count(threads)
     found = results.read_json(json)[1] if json.exists() else []
     done = {(item.model, item.threads) for item in found}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.bench_command import thread_count
+from pipeline.bench_command import check_files, thread_count
 from pipeline.benchmarking import competitors, tables
 from pipeline.benchmarking.checking import InferenceCheck, TrainingCheck
 from pipeline.benchmarking.competitors import COMPETITORS, OURS, Ready
@@ -265,3 +265,9 @@ def test_ours_takes_the_options_of_compile(model):
     options = competitors.our_options({"target": "cpu", "cpu": "generic", "cache": True})
     assert options.cache is None
     assert options.targets[0].architecture == "generic"
+
+
+def test_a_plot_is_refused_before_the_rounds(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"--plot needs matplotlib: pip install"):
+        check_files(None, tmp_path / "ratios.svg")
