@@ -94,3 +94,9 @@ def test_architecture(monkeypatch, machine: str, expected: str) -> None:
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="this system has no /proc/cpuinfo")
 def test_this_machine_lists_its_flags() -> None:
     assert cpu_features.host_flags()
+
+
+def test_features_that_only_intrinsics_use_refuse_nothing(cpuinfo) -> None:
+    """A guest's CPUID has `shstk` where its kernel hides it: what is compiled for the host must run there."""
+    cpuinfo(X86)
+    assert cpu_features.missing(["avx2", "shstk", "uintr", "ptwrite", "kl", "enqcmd", "waitpkg"]) == []
