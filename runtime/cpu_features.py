@@ -50,7 +50,7 @@ _ALIASES = {
 # itself refuses or hides them (a hypervisor's guest has `shstk` in CPUID and not in /proc/cpuinfo), so their
 # absence proves nothing. All of x86's are instructions that only an intrinsic asks for.
 _UNLISTED = {"avx10.1", "evex512"} | {
-    *("cldemote", "clzero", "enqcmd", "hreset", "invpcid", "kl", "lwp", "mwaitx", "pconfig", "prefetchi", "ptwrite"),
+    *("cldemote", "clzero", "enqcmd", "hreset", "kl", "lwp", "mwaitx", "pconfig", "prefetchi", "ptwrite"),
     *("rdpru", "serialize", "sgx", "shstk", "tsxldtrk", "uintr", "usermsr", "waitpkg", "wbnoinvd", "widekl"),
     *("am", "ccidx", "el2vmsa", "el3", "fpac", "lor", "pan", "pan-rwv", "perfmon", "predres", "ras"),
     *("sel2", "spe", "spe-eef", "tlb-rmi", "tracev8.4", "uaops", "vh"),
