@@ -49,6 +49,7 @@ class _WarmWorker:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
+        self._received = b""
 
     def run(self, folder: Path, memory: int, timeout: float) -> int:
         """As `run`; afterwards this worker is idle, or gone if the job was interrupted."""
@@ -75,14 +76,17 @@ class _WarmWorker:
             raise WorkerGoneError from error
 
     def _answer(self, deadline: float | None) -> dict:
-        """The next line. Its writer is line-buffered, so what is ready is a whole line."""
+        """The next line. Both lines of a job may be there at once: what is behind the first waits in `_received`."""
         assert self._process.stdout is not None
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([self._process.stdout], [], [], left)[0]:
-            raise TookTooLongError
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerGoneError
+        while b"\n" not in self._received:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self._process.stdout], [], [], left)[0]:
+                raise TookTooLongError
+            read = os.read(self._process.stdout.fileno(), 4096)
+            if not read:
+                raise WorkerGoneError
+            self._received += read
+        line, _, self._received = self._received.partition(b"\n")
         return json.loads(line)
 
     def _end(self, pid: int | None) -> None:
