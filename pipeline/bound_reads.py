@@ -4,9 +4,6 @@ Eager raises on an index that is out of range. A compiled program cannot without
 that torch-mlir leaves are dropped by IREE), and reads wherever it points, which may end the process. So what is out of
 range is read at the nearest place, as `bound_writes` does with writes.
 
-A slice that is read so by a loop with several results, as torch-mlir writes for the places of a scatter, is held: with
-the slice in its dispatch IREE leaves casts of places behind ("LLVM Translation failed").
-
 Before:  %place = arith.index_cast %i : i64 to index;  tensor.extract %x[%place] : tensor<8xf32>
 After:   %bounded = max(min(%place, 7), 0);  tensor.extract %x[%bounded] : tensor<8xf32>
 """
@@ -21,8 +18,6 @@ def bound_reads(module: ir.Module) -> None:
     """Rewrites the loops of `module` in place."""
     with ir.Location.unknown(module.context):
         for op in _reads(module):
-            if len(op.parent.results) > 1 and _is_slice(op.operands[0]):
-                _hold(op)
             for dim, place in enumerate(list(op.operands)[1:]):
                 if _is_computed(place):
                     op.operands[dim + 1] = _bounded(op, dim, place)
@@ -39,17 +34,6 @@ def _reads(module: ir.Module) -> list[ir.Operation]:
 
     module.operation.walk(visit)
     return found
-
-
-def _is_slice(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.extract_slice"
-
-
-def _hold(read: ir.Operation) -> None:
-    source = read.operands[0]
-    with ir.InsertionPoint(read.parent):
-        held = ir.Operation.create("util.optimization_barrier", results=[source.type], operands=[source])
-    read.operands[0] = held.result
 
 
 def _is_computed(place: ir.Value) -> bool:

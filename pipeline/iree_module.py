@@ -35,6 +35,7 @@ from .in_place import may_update_in_place
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
 from .separate_threads import separate_threads
+from .sliced_reads import read_whole_tensors
 from .wide_math import expand_wide_math
 
 # The names of the state that a function's last results are the new values of.
@@ -60,6 +61,7 @@ def to_iree_module(
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
         bound_reads(module)
+        read_whole_tensors(module)
         bound_writes(module)
         separate_fills(module)
         if for_shaders:
