@@ -40,9 +40,22 @@ def addmv(added: Tensor, matrix: Tensor, vector: Tensor, *, beta: float = 1, alp
 
 @decomposes("aten.addbmm.default")
 def addbmm(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """Of integers, whose factors torch-mlir makes floats."""
+    """torch-mlir makes floats of the factors of integers, and has no factors of float64.
+
+    Of integers eager drops the factors' fractions.
+    """
     import torch
 
+    if added.is_complex() or added.dtype in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    if not added.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    return beta * added + alpha * torch.bmm(a, b).sum(0, dtype=added.dtype)
+
+
+@decomposes("aten.addcmul.default")
+def addcmul(added: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+    """Of integers: eager drops the fraction of `value`, where torch's own decomposition raises."""
     if added.is_floating_point() or added.is_complex():
         return NotImplemented
-    return beta * added + alpha * torch.bmm(a, b).sum(0, dtype=added.dtype)
+    return added + int(value) * a * b
