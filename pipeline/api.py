@@ -19,6 +19,7 @@ from .compiler import Options, compile_program
 from .entry_points import EntrySpec, as_args
 from .errors import InputError
 from .explanation import Explanation, explain_program
+from .function_transforms import FunctionModel
 from .program import Program
 from .shape_libraries import ShapeLibrary
 from .stages import OFFERED, optional_passes
@@ -32,7 +33,7 @@ _WEIGHTS = ("auto", "inline", "external")
 
 
 def compile(
-    model: torch.nn.Module | ExportedProgram,
+    model: torch.nn.Module | Callable[..., Any] | ExportedProgram,
     *,
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
@@ -44,6 +45,9 @@ def compile(
 ) -> Executable:
     """Compiles `model` and loads the result.
 
+    model: a module, what torch.export made of one, or a function, `torch.func`'s transforms and all
+        (``pipeline.compile(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0)), args=(weights, batch))``);
+        tensors that a function closes over are compiled in as constants.
     args, kwargs: example arguments; their shapes and dtypes are compiled in, except the dimensions that
         `dynamic_shapes` (as for `torch.export.export`) leaves open.
     entry_points: instead of the above, several methods that share weights and state:
@@ -69,7 +73,9 @@ def explain(
 
 
 @overload
-def explain(model: torch.nn.Module | ExportedProgram, **arguments: Any) -> Explanation: ...
+def explain(
+    model: torch.nn.Module | Callable[..., Any] | ExportedProgram, **arguments: Any
+) -> Explanation: ...
 
 
 def explain(
@@ -191,5 +197,10 @@ def entry_specs(
 def capture_checked(model: Any, entries: Mapping[str, EntrySpec], options: Options) -> Program:
     """`capture` for the targets of `options`, with an InputError for what is no model at all."""
     if not isinstance(model, (torch.nn.Module, ExportedProgram)):
-        raise InputError(f"model must be a torch.nn.Module or an ExportedProgram, got {type(model).__name__}")
+        if isinstance(model, type) or not callable(model):
+            given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+            raise InputError(
+                f"model must be a torch.nn.Module, a function or an ExportedProgram, got {given}"
+            )
+        model = FunctionModel(model)
     return capture(model, entries, decompositions=options.decompositions, custom=options.custom_lowerings)

@@ -37,6 +37,7 @@ from .draws import lift_draws
 from .effects import unwrap_effects
 from .entry_points import EntrySpec
 from .errors import InputError, InternalError, UnsupportedError
+from .function_transforms import export
 from .graph_cleanup import clean_graph
 from .late_decompositions import decompose_late, split_table
 from .loose_views import loosen_views
@@ -164,7 +165,7 @@ def _export(model: torch.nn.Module | ExportedProgram, name: str, spec: EntrySpec
         spec.check(model)
         args, kwargs = spec.arguments(model)
         try:
-            ep = torch.export.export(model, args, kwargs, dynamic_shapes=spec.dynamic_shapes, strict=False)
+            ep = export(model, args, kwargs, spec.dynamic_shapes)
         except CustomOperatorError:
             raise
         except Exception as error:
