@@ -285,7 +285,7 @@ class _Body:
 
     def _global(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name):
-            found = self._globals.get(node.id, getattr(builtins, node.id, None))
+            found = self._globals.get(node.id, _BUILTINS.get(node.id))
             if found is not None:
                 return found
         raise LoopError(f"{ast.unparse(node)} is not known here")
@@ -407,10 +407,13 @@ def _extreme(sign: str) -> Callable[..., Number]:
     return choose
 
 
+# By name: while torch.export traces, `builtins` has a min and a max of its own.
+_BUILTINS = {name: getattr(builtins, name) for name in ("abs", "min", "max", "range")}
+
 _CALLS: dict[Any, Callable[..., Any]] = {
-    abs: Emitter.absolute,
-    min: _extreme("<"),
-    max: _extreme(">"),
+    _BUILTINS["abs"]: Emitter.absolute,
+    _BUILTINS["min"]: _extreme("<"),
+    _BUILTINS["max"]: _extreme(">"),
     functions.sqrt: lambda emitter, x: emitter.call("math.sqrt", x),
     functions.copysign: lambda emitter, x, sign: emitter.call("math.copysign", x, sign),
     functions.conj: Emitter.conjugate,

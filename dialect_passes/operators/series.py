@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def decomposes_float(*names: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Like `decomposes`, for an elementwise function over f32 or f64 tensors.
+    """Like `decomposes`, for an elementwise function over f32 or f64 tensors. Complex ones have rules of their own.
 
     Half precision is computed in f32, and integers become the default float type, as in eager. Numbers arrive as
     tensors without dimensions.
@@ -27,6 +27,8 @@ def decomposes_float(*names: str) -> Callable[[Callable[..., Tensor]], Callable[
 
             kind = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
             compute, result = elementwise_dtypes(*args, type_promotion_kind=kind)
+            if compute.is_complex:
+                return NotImplemented
             values = [
                 x.to(compute) if isinstance(x, torch.Tensor) else torch.scalar_tensor(x, dtype=compute)
                 for x in args
