@@ -128,10 +128,15 @@ def _compared(run: Run, actual: list[Any]) -> Outcome:
 
 def _compare(run: Run, actual: list[Any]) -> None:
     operator, expected = run.case.operator, list(run.expected)
+    if run.case.kind == "forward":
+        actual = judge.in_order_of(operator, actual, expected)
     if run.case.kind == "forward" and judge.reconstructs(operator) and len(actual) > 1:
         processed = len(actual) - judge.factor_count(operator)
         judge.compare(operator, actual[:processed], expected[:processed], run.in_float64)
         _check_factors(operator, actual[processed:], expected[processed:], run.arguments[0])
+        return
+    if run.case.kind == "forward" and judge.places_are_free(operator):
+        judge.check_places(actual, expected, run.arguments[0])
         return
     judge.compare(operator, actual, expected, run.in_float64)
 

@@ -93,6 +93,53 @@ def _same_number(ours: Any, eager: Any) -> bool:
     return type(ours) is type(eager) and bool(ours == eager)
 
 
+def places_are_free(operator: str) -> bool:
+    """Whether PyTorch does not say which of equal elements the operator's indices name."""
+    return operator in ("kthvalue", "topk")
+
+
+def check_places(ours: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], given: torch.Tensor) -> None:
+    """(values, indices): the values are eager's, and lie where the indices say. Raises Wrong."""
+    if given.dim() == 0:
+        return compare("", ours, eager, lambda: eager)
+    compare("", ours[:1], eager[:1], lambda: eager)
+    dims = [dim for dim in range(given.dim()) if _lie_there(eager, given, dim)]
+    if not any(_lie_there(ours, given, dim) for dim in dims):
+        raise Wrong(WRONG_VALUE, f"the values do not lie at the indices {ours[1].flatten()[:3].tolist()}")
+    return None
+
+
+def _lie_there(results: Sequence[torch.Tensor], given: torch.Tensor, dim: int) -> bool:
+    values, places = results
+    if values.dim() < given.dim():
+        values, places = values.unsqueeze(dim), places.unsqueeze(dim)
+    sizes = zip(values.shape, given.shape, strict=True)
+    if any(ours != whole for i, (ours, whole) in enumerate(sizes) if i != dim):
+        return False
+    return torch.equal(given.gather(dim, places).nan_to_num(), values.nan_to_num())
+
+
+def in_order_of(operator: str, ours: list[Any], eager: Sequence[Any]) -> list[Any]:
+    """Eigenvalues have no order that PyTorch promises: ours, and vectors beside them, in that of eager's."""
+    if operator not in ("linalg.eig", "linalg.eigvals") or ours[0].shape != eager[0].shape:
+        return ours
+    order = _nearest(ours[0], eager[0])
+    columns = order.unsqueeze(-2)
+    return [
+        found.gather(-1, order if found.dim() == order.dim() else columns.expand_as(found)) for found in ours
+    ]
+
+
+def _nearest(ours: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
+    """For each of eager's values the place of the nearest of ours that is left."""
+    distances = (ours.unsqueeze(-2) - eager.unsqueeze(-1)).abs().nan_to_num()
+    order = torch.zeros(eager.shape, dtype=torch.int64)
+    for k in range(eager.shape[-1]):
+        order[..., k] = distances[..., k, :].argmin(-1)
+        distances.scatter_(-1, order[..., k, None, None].expand(*eager.shape, 1), math.inf)
+    return order
+
+
 def reconstructs(operator: str) -> Callable[[Sequence[torch.Tensor]], torch.Tensor] | None:
     """How a factorization's results make its input again; their signs and phases are free, their product is not."""
     return _RECONSTRUCTIONS.get(operator)

@@ -81,6 +81,24 @@ def test_factors_are_judged_by_what_they_rebuild():
         judge.check_factors("linalg.svd", [2 * u, s / 2, v], a)
 
 
+def test_places_of_equal_elements_are_free():
+    a = torch.tensor([[3, 1, 1], [2, 2, 5]])
+    values, places = torch.kthvalue(a, 2, 1)
+    judge.check_places([values, torch.tensor([1, 0])], [values, places], a)
+    judge.check_places([values, torch.tensor([2, 1])], [values, places], a)
+    with pytest.raises(judge.Wrong, match="do not lie"):
+        judge.check_places([values, torch.tensor([0, 1])], [values, places], a)
+    with pytest.raises(judge.Wrong):
+        judge.check_places([values + 1, places], [values, places], a)
+
+
+def test_eigenvalues_have_no_order():
+    eager = list(torch.linalg.eig(torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(3))))
+    order = torch.tensor([2, 0, 3, 1])
+    ours = judge.in_order_of("linalg.eig", [eager[0][:, order], eager[1][:, :, order]], eager)
+    torch.testing.assert_close(ours, eager)
+
+
 def test_gradients_of_a_traced_program_are_those_of_eager():
     sample = samples("addmm", "float32", "forward")[2]
     module = OperatorModule(operators()["addmm"].op, sample)

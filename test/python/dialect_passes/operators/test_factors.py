@@ -16,7 +16,9 @@ PRODUCTS = {
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float64])
 def test_factors(dtype: torch.dtype) -> None:
-    args = tuple(torch.arange(1, 1 + size[0] ** len(size)).view(size).to(dtype) for size in ((3, 3), (3, 3, 3), (3,)))
+    args = tuple(
+        torch.arange(1, 1 + size[0] ** len(size)).view(size).to(dtype) for size in ((3, 3), (3, 3, 3), (3,))
+    )
 
     def products(*args: torch.Tensor) -> dict[str, torch.Tensor]:
         return {name: product(*args) for name, product in PRODUCTS.items()}
