@@ -144,9 +144,21 @@ class CustomCalls:
         lowering, passed_over = self._choose(op, types)
         self._note(op, node, lowering, passed_over)
         if lowering is None:
-            return inliner.inline(node, functional_meaning(op))
+            return self._inline_meaning(node, op, types, inliner)
         node.meta[SYMBOL] = self._symbol(op, lowering, types)
         return []
+
+    def _inline_meaning(self, node: Node, op: CustomOp, types: CallTypes, inliner: Inliner) -> list[Node]:
+        called = _called(op, node)
+        nodes = inliner.inline(node, functional_meaning(op))
+        for inner in nodes:
+            if inner.op == "call_function" and custom_op(inner) is op:
+                args, kwargs = _values(inner)
+                if describe_call(op.schema.named(args, kwargs), _results(inner)) == types:
+                    raise InputError(
+                        f"{called}: its meaning is the operator itself, and it has no lowering for {types}"
+                    )
+        return nodes
 
     def _choose(self, op: CustomOp, types: CallTypes) -> tuple[Lowering | None, list[tuple[str, str]]]:
         forced = self._settings.forced.get(op.name)

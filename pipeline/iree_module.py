@@ -32,6 +32,7 @@ from .bounded_sizes import bound_sizes
 from .constant_counters import make_counters_constant
 from .function_definitions import define_functions, is_entry_point
 from .in_place import may_update_in_place
+from .loop_assertions import drop_loop_assertions
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
 from .separate_threads import separate_threads
@@ -60,6 +61,7 @@ def to_iree_module(
     state: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
+        drop_loop_assertions(module)
         bound_reads(module)
         read_whole_tensors(module)
         bound_writes(module)

@@ -38,8 +38,8 @@ _WIDENED = "pipeline.widened"
 _MOVES = frozenset(
     "view _unsafe_view reshape permute transpose t expand slice select unsqueeze squeeze clone alias detach "
     "index gather index_select flip roll slice_scatter select_scatter unbind split split_with_sizes as_strided "
-    "repeat flatten unflatten embedding _local_scalar_dense copy _to_copy convert_element_type lift_fresh_copy empty empty_like "
-    "empty_strided new_empty sym_size _int_mm diagonal unfold pixel_shuffle pixel_unshuffle".split()
+    "repeat flatten unflatten embedding copy _to_copy convert_element_type lift_fresh_copy empty empty_like "
+    "_local_scalar_dense empty_strided new_empty sym_size _int_mm diagonal unfold pixel_shuffle pixel_unshuffle".split()
 )
 
 

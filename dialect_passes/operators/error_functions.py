@@ -126,3 +126,14 @@ def log_ndtr(x: Tensor) -> Tensor:
     t = x * math.sqrt(0.5)
     left = torch.log(erfcx(-t) / 2) - t * t
     return torch.where(x < -1, left, torch.log1p(-erfc(t) / 2))
+
+
+@decomposes("aten.special_entr.default")
+def entr(x: Tensor) -> Tensor:
+    """-x log x, rounded after each step as eager does; torch's own decomposition of half precision gives f32."""
+    import torch
+
+    if not x.is_floating_point():
+        x = x.to(torch.get_default_dtype())
+    nothing = torch.where(x == 0, 0.0, -math.inf).to(x.dtype)
+    return torch.where(torch.isnan(x), x, torch.where(x > 0, -x * torch.log(x), nothing))

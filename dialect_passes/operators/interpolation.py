@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .registry import decomposes
+from .byte_interpolation import resize_bytes
+from .registry import decomposes, traced_by_decomposition
 from .windows import along, scatter_rows
 
 if TYPE_CHECKING:
@@ -29,16 +30,43 @@ def _resize(
     taps: _Taps, x: Tensor, output_size: list[int], align_corners: bool, *scales: float | None
 ) -> Tensor:
     """`x` with the last dimensions of the sizes asked for."""
-    if not x.is_floating_point():
-        return NotImplemented
-    result = x.to(_wide(x))
+    import torch
+
     scales = scales or (None,) * len(output_size)
+    if not x.is_floating_point():
+        like = torch.empty((), dtype=torch.float64, device=x.device)
+        return resize_bytes(
+            x,
+            output_size,
+            lambda axis, size: taps(size, output_size[axis], align_corners, scales[axis], like),
+        )
+    result = x.to(_wide(x))
     # The last dimension first, as eager's antialiasing does.
     for axis in reversed(range(len(output_size))):
         dim = x.dim() - len(output_size) + axis
         found = taps(x.shape[dim], output_size[axis], align_corners, scales[axis], result)
         result = _weighted(result, dim, found)
     return result.to(x.dtype)
+
+
+def _resize_by_size_or_scale(
+    name: str,
+    taps: _Taps,
+    x: Tensor,
+    output_size: list[int] | None,
+    align_corners: bool,
+    scale_factors: list[float] | None,
+) -> Tensor:
+    """What `interpolate` calls. PyTorch decomposes it when it traces, images of bytes by formulas of floats."""
+    import torch
+    from torch._decomp import decomposition_table
+    from torch._decomp.decompositions import upsample_compute_output_size
+
+    if x.dtype is not torch.uint8:
+        overload = getattr(torch.ops.aten, name).vec
+        return decomposition_table[overload](x, output_size, align_corners, scale_factors)
+    sizes = upsample_compute_output_size(x.size(), output_size, scale_factors)
+    return _resize(taps, x, sizes, align_corners, *(scale_factors or ()))
 
 
 def _weighted(x: Tensor, dim: int, taps: Iterator[_Tap]) -> Tensor:
@@ -202,6 +230,9 @@ _KINDS: Sequence[tuple[str, _Taps]] = (
 for _name, _taps in _KINDS:
     decomposes(f"aten.{_name}.default")(functools.partial(_resize, _taps))
     decomposes(f"aten.{_name}_backward.default")(functools.partial(_resize_backward, _taps))
+
+for _name, _taps in (("upsample_bilinear2d", _linear), ("upsample_bicubic2d", _cubic)):
+    traced_by_decomposition(f"aten.{_name}.vec")(functools.partial(_resize_by_size_or_scale, _name, _taps))
 
 for _spatial in (1, 2, 3):
     for _name, _exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):

@@ -8,7 +8,7 @@ and is a bubble sort.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import wrap_dim
@@ -54,6 +54,11 @@ def _promoted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a.to(dtype), b.to(dtype)
 
 
+def _is_nan(bound: Any) -> bool:
+    """A size is none, and must not be looked at: that would fix it."""
+    return isinstance(bound, float) and math.isnan(bound)
+
+
 @decomposes("aten.clamp.default", "aten.clip.default")
 def clamp(x: Tensor, min: Bound = None, max: Bound = None) -> Tensor:
     """x between two numbers; a NaN in x stays. The upper bound wins where they cross."""
@@ -69,7 +74,7 @@ def clamp_min(x: Tensor, min: int | float) -> Tensor:
 
     x = x.to(torch.result_type(x, min))
     bound = torch.full((), min, dtype=x.dtype, device=x.device)
-    return x * bound if math.isnan(min) else torch.where(x < bound, bound, x)
+    return x * bound if _is_nan(min) else torch.where(x < bound, bound, x)
 
 
 @decomposes("aten.clamp_max.default")
@@ -79,7 +84,7 @@ def clamp_max(x: Tensor, max: int | float) -> Tensor:
 
     x = x.to(torch.result_type(x, max))
     bound = torch.full((), max, dtype=x.dtype, device=x.device)
-    return x * bound if math.isnan(max) else torch.where(x > bound, bound, x)
+    return x * bound if _is_nan(max) else torch.where(x > bound, bound, x)
 
 
 @decomposes("aten.clamp.Tensor", "aten.clip.Tensor")
@@ -110,7 +115,9 @@ def clamp_max_tensor(x: Tensor, max: Tensor) -> Tensor:
 
 @decomposes("aten.hardtanh.default")
 def hardtanh(x: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
-    """A clamp, also of ReLU6."""
+    """A clamp, also of ReLU6. Of integers eager drops the limits' fractions."""
+    if not x.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
     return clamp(x, min_val, max_val)
 
 

@@ -49,8 +49,11 @@ def pow_scalar(x: Tensor, exponent: Any) -> Tensor:
 
 
 def _integer_power(x: Tensor, exponent: Any) -> Tensor:
+    """Of a bool it is an int64."""
     import torch
 
+    if x.dtype is torch.bool:
+        x = x.to(torch.result_type(x, exponent))
     few = isinstance(exponent, int) and 0 <= exponent <= _LARGEST_PRODUCT
     return _product(x, exponent) if few else torch.pow(x, torch.full_like(x, exponent))
 

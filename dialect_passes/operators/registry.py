@@ -100,7 +100,8 @@ def decomposes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def traced_by_decomposition(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `decomposes`, for an operator that torch.export cannot trace: its own results depend on values.
+    """As `decomposes`, for an operator that torch.export cannot trace (its own results depend on values), or traces by
+    a decomposition of its own.
 
     What the decomposition makes of fake tensors is then what export takes for the results.
     """
@@ -122,7 +123,9 @@ def make_traceable() -> None:
     for name, function in _TRACED.items():
         overload, key = _overload(name), DispatchKey.CompositeImplicitAutograd
         if overload.has_kernel_for_dispatch_key(key):
-            overload.py_kernels[key] = function
+            # PyTorch has both for some: the one under Autograd is found first.
+            keys = {key, DispatchKey.Autograd} & {key, *overload.py_kernels}
+            overload.py_kernels.update(dict.fromkeys(keys, function))
         else:
             op_implementations_dict[overload] = functools.partial(_trace, function)
 
