@@ -104,7 +104,13 @@ def _named(entry: EntryPoint, arrays: Mapping[str, Array], path: Path) -> dict[s
 
 def _shape(spec: ValueSpec) -> tuple[int, ...]:
     assert spec.tensor is not None
-    return tuple(int(dim) for dim in spec.tensor.shape)
+    sizes = spec.tensor.shape
+    if not all(isinstance(size, int) for size in sizes):
+        raise ArgumentError(
+            f"'{spec.name}' takes several sizes ({spec}), and an .npz does not say how large a batch is; call it "
+            "from Python, or compile it without dynamic_shapes"
+        )
+    return tuple(map(int, sizes))
 
 
 def _holds_batches(spec: ValueSpec, array: Array) -> bool:

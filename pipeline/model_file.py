@@ -16,6 +16,8 @@ For training (``pipeline compile --train``) `example_inputs` is a batch, a tuple
 
     loss_fn                                    as for `pipeline.compile_training`
     optimizer        or get_optimizer(model)   of torch.optim, over the model's parameters
+    scaler           or get_scaler()           (optional) a torch.amp.GradScaler, as for `pipeline.compile_training`
+    dynamic_shapes   (optional)                over the batch, as for `pipeline.compile_training`
     clip_norm, forward_args, recompute, memory_budget, generator  (optional)   as for `pipeline.compile_training`
 """
 
@@ -40,7 +42,14 @@ from .entry_points import EntrySpec, as_args, further_inputs, split_inputs
 from .errors import InputError
 
 _OPTIONS = ("decompositions", "keep")
-_TRAINING_OPTIONS = ("clip_norm", "forward_args", "recompute", "memory_budget", "generator")
+_TRAINING_OPTIONS = (
+    "clip_norm",
+    "forward_args",
+    "dynamic_shapes",
+    "recompute",
+    "memory_budget",
+    "generator",
+)
 _OF_EXAMPLES = ("transformers", "sklearn")
 
 
@@ -86,6 +95,7 @@ def load_training(text: str) -> LoadedTraining:
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"{path}: training needs a torch.nn.Module, got {type(model).__name__}")
     given = {name: getattr(module, name) for name in _TRAINING_OPTIONS if hasattr(module, name)}
+    given["scaler"] = _value(module, path, "scaler")
     options = {name: getattr(module, name) for name in _OPTIONS if hasattr(module, name)}
     args = as_args(_needed(module, path, "example_inputs"), f"{path}: example_inputs")
     loss_fn = _needed(module, path, "loss_fn")

@@ -104,11 +104,25 @@ def _weight_gradient(
     columns = _pieces if math.prod(kernel) <= _PIECES else _gathered
     rows = spread.reshape(count, groups, spread.shape[1] // groups, -1)
     products = [
-        torch.matmul(rows, column.reshape(count, groups, -1, rows.shape[-1]).transpose(-2, -1)).sum(0)
+        _summed_product(rows, column.reshape(count, groups, -1, rows.shape[-1]))
         for column in columns(dense, kernel, stride, dilation, counts)
     ]
     shape = [spread.shape[1], dense.shape[1] // groups, *kernel]
     return torch.stack(products, -1).reshape(shape).to(dtype)
+
+
+def _summed_product(rows: Tensor, columns: Tensor) -> Tensor:
+    """[group, row, column]: the matmuls over [sample, group, row or column, place], summed over samples.
+
+    Samples of an unknown number are contracted together with the places: IREE fails ("'tensor.dim' op unexpected during
+    shape cleanup") with a batched matmul whose two operands state that number by different tensors.
+    """
+    import torch
+
+    if isinstance(rows.shape[0], int):
+        return torch.matmul(rows, columns.transpose(-2, -1)).sum(0)
+    first, second = (x.movedim(0, 2).flatten(2) for x in (rows, columns))
+    return torch.bmm(first, second.transpose(1, 2))
 
 
 # From this number of kernel elements on, one gather and one matmul take less time to compile.

@@ -18,9 +18,10 @@ from pipeline.errors import InputError, UnsupportedError
 from pipeline.program import Program
 from pipeline.runtime import TrainingStep
 
+from .batch_sizes import Shapes, read_shapes
 from .generator import check_generator
 from .gradients import LossGradients, trace_gradients
-from .loss import BatchLoss, batch_names, check_batch, refuse_loss_parameters, takes_model
+from .loss import BatchLoss, check_batch, forward_names, refuse_loss_parameters, takes_model
 from .optimizers import read_optimizer, trace_update
 from .recomputation import check_recompute
 from .scaling import read_scaler
@@ -51,6 +52,7 @@ def compile_training(  # noqa: PLR0913 (each is a choice of the user's)
     memory_budget: float | None = None,
     generator: str = "arguments",
     forward_args: tuple[Any, ...] | None = None,
+    dynamic_shapes: Any = None,
     entry_points: Collection[str] = ENTRY_POINTS,
     target: str | Sequence[str] = "cpu",
     device: str | None = None,
@@ -63,7 +65,7 @@ def compile_training(  # noqa: PLR0913 (each is a choice of the user's)
         A `torch.nn.Module` as loss is always called in the first way. It returns one floating number.
     optimizer: over the model's parameters: SGD, Adam, AdamW, NAdam, RAdam, Adagrad, RMSprop, Adafactor or Muon of
         torch.optim, new or in the middle of a run. Its settings are compiled in, except the learning rates.
-    args: an example batch; its shapes and dtypes are compiled in.
+    args: an example batch; its shapes and dtypes are compiled in, except what `dynamic_shapes` leaves open.
     clip_norm: clips the norm of all gradients before each update, as ``torch.nn.utils.clip_grad_norm_`` does for
         ``model.parameters()``.
     scaler: of float16 autocast: the step scales the loss, unscales gradients before they are clipped, leaves an update
@@ -80,6 +82,9 @@ def compile_training(  # noqa: PLR0913 (each is a choice of the user's)
         other numbers with the same statistics, faster, and nothing of theirs is kept where backward computes again.
     forward_args: example arguments of the model for the entry point `forward`; by default the batch without its
         target. Where the loss calls the model itself there is no such entry point unless they are given.
+    dynamic_shapes: as for `torch.export.export`, over the batch: ``{"x": {0: batch}, "target": {0: batch}}`` with the
+        names of the model's and the loss's parameters, or a tuple in the batch's order. `forward` takes what it has of
+        the same names. The example needs at least 2 in each open dimension, since PyTorch takes 1 for a fixed size.
     entry_points: which to compile: `train_step`, `forward` (the model in evaluation mode), `loss_and_gradients`,
         `apply_gradients`. Each costs its own time to compile.
     target, device, options: as for `pipeline.compile`. Weights are always in a .irpa beside the artifact.
@@ -100,6 +105,7 @@ def compile_training(  # noqa: PLR0913 (each is a choice of the user's)
         memory_budget=memory_budget,
         generator=generator,
         forward_args=forward_args,
+        dynamic_shapes=dynamic_shapes,
         entry_points=entry_points,
     )
     return TrainingStep(compiler.compile_program(program, settings), device=device)
@@ -114,7 +120,7 @@ def for_training(settings: Options) -> Options:
     return replace(settings, weights="external")
 
 
-def capture_training(
+def capture_training(  # noqa: PLR0913 (those of `compile_training`)
     model: nn.Module,
     loss_fn: Callable[..., Any],
     optimizer: torch.optim.Optimizer,
@@ -127,17 +133,25 @@ def capture_training(
     memory_budget: float | None = None,
     generator: str = "arguments",
     forward_args: tuple[Any, ...] | None = None,
+    dynamic_shapes: Any = None,
     entry_points: Collection[str] = ENTRY_POINTS,
 ) -> Program:
     """The captured training step; arguments as for `compile_training`."""
     _check(model, loss_fn, args, clip_norm, entry_points)
     check_recompute(recompute, memory_budget)
     check_generator(generator)
-    gradients = trace_gradients(BatchLoss(model, loss_fn), args, recompute, memory_budget, generator)
+    if generator == "in-graph" and dynamic_shapes is not None:
+        raise UnsupportedError(
+            "generator='in-graph' with dynamic_shapes: masks are made there for fixed sizes only; leave out one of them"
+        )
+    loss = BatchLoss(model, loss_fn)
+    shapes = read_shapes(dynamic_shapes, loss.names(len(args)))
+    gradients = trace_gradients(loss, args, recompute, memory_budget, generator, shapes)
     traced = _trace(model, loss_fn, optimizer, args, clip_norm, scaler, gradients)
     if forward_args is None and not takes_model(loss_fn):
         forward_args = args[:-1]
-    specs = {name: spec for name, spec in _specs(traced, args, forward_args).items() if name in entry_points}
+    found = _specs(traced, args, forward_args, shapes)
+    specs = {name: spec for name, spec in found.items() if name in entry_points}
     program = capture(
         StepModule(traced),
         specs,
@@ -193,20 +207,31 @@ def _trace(
     scale = read_scaler(scaler, trained)
     update = trace_update(state, trained, clip_norm)
     return Traced(
-        model, gradients, with_gradient, state, update, scale, batch_names(model, loss_fn, len(args))
+        model, gradients, with_gradient, state, update, scale, BatchLoss(model, loss_fn).names(len(args))
     )
 
 
 def _specs(
-    traced: Traced, args: tuple[Any, ...], forward_args: tuple[Any, ...] | None
+    traced: Traced, args: tuple[Any, ...], forward_args: tuple[Any, ...] | None, shapes: Shapes | None
 ) -> dict[str, EntrySpec]:
     parameters = dict(traced.model.named_parameters())
     gradients = {name: torch.zeros_like(parameters[name]).detach() for name in traced.with_gradient}
     found = {
-        "train_step": EntrySpec(args, method="train_step"),
-        "loss_and_gradients": EntrySpec(args, method="loss_and_gradients"),
+        "train_step": EntrySpec(args, dynamic_shapes=shapes, method="train_step"),
+        "loss_and_gradients": EntrySpec(args, dynamic_shapes=shapes, method="loss_and_gradients"),
         "apply_gradients": EntrySpec((gradients,), method="apply_gradients"),
     }
     if forward_args is not None:
-        found["forward"] = EntrySpec(as_args(forward_args, "forward_args"), method="predict")
+        forward_args = as_args(forward_args, "forward_args")
+        open_sizes = _forward_shapes(traced, shapes, len(forward_args))
+        found["forward"] = EntrySpec(forward_args, dynamic_shapes=open_sizes, method="predict")
     return found
+
+
+def _forward_shapes(traced: Traced, shapes: Shapes | None, count: int) -> Any:
+    """The specifications of the model's `count` arguments: those of the batch's arguments of the same names."""
+    if shapes is None:
+        return None
+    by_name = dict(zip(traced.batch_names, shapes, strict=True))
+    # Twice a tuple: `predict` takes them as one parameter, *args.
+    return (tuple(by_name.get(name) for name in forward_names(traced.model, count)),)

@@ -27,8 +27,6 @@ from torch._functorch._aot_autograd.descriptors import (
     TangentAOTInput,
 )
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
-from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves
@@ -38,6 +36,7 @@ from pipeline.dialect_passes.operators.registry import make_traceable
 from pipeline.errors import InputError, PipelineError, UnsupportedError
 from pipeline.value_checks import without_value_checks
 
+from .batch_sizes import BatchTrace, Shapes
 from .generator import KeyInput, draw_inside, draw_key
 from .loss import BatchLoss
 from .recomputation import checkpoints_marked, with_recomputation
@@ -134,8 +133,9 @@ def trace_gradients(
     recompute: str = "none",
     memory_budget: float | None = None,
     generator: str = "arguments",
+    shapes: Shapes | None = None,
 ) -> LossGradients:
-    """Traces forward and backward for the shapes of `batch`.
+    """Traces forward and backward for the shapes of `batch`, except the dimensions that `shapes` leaves open.
 
     recompute, memory_budget: what backward computes again, beside what the model checkpoints.
     generator: of random numbers, see `generator`.
@@ -143,6 +143,7 @@ def trace_gradients(
     what cannot be traced, such as a model that updates its inputs.
     """
     make_traceable()
+    sizes = BatchTrace(loss, batch, shapes, loss.names(len(batch)))
     # Models look whether they are compiled, and leave out checks of values then.
     with (
         contextlib.ExitStack() as stack,
@@ -150,17 +151,18 @@ def trace_gradients(
         without_value_checks(),
         _compiling_state_context(),
         _lines_kept(),
-        _tensors_from_outside(),
+        sizes.traced(),
         checkpoints_marked(),
     ):
         warnings.simplefilter("ignore")
         try:
-            joint = aot_export_joint_with_descriptors(stack, loss, batch, decompositions=_early())
+            joint = aot_export_joint_with_descriptors(stack, loss, sizes.args, decompositions=_early())
         except PipelineError:
             raise
         except Exception as error:
             raise _trace_error(error) from error
         module = joint.graph_module
+        sizes.check(module)
     _give_lines_to_backward(module)
     module.graph.set_codegen(torch.fx.graph.CodeGen())
     if generator == "in-graph":
@@ -176,11 +178,6 @@ def _early() -> dict[Any, Any]:
     table = decomposition_table().items()
     random = {op: function for op, function in table if torch.Tag.nondeterministic_seeded in op.tags}
     return {op: function for op, function in random.items() if "attention" not in str(op)}
-
-
-def _tensors_from_outside() -> contextlib.AbstractContextManager[Any]:
-    """Tensors that are no part of the model, such as weights of the classes that the loss holds, become constants."""
-    return tracing(TracingContext(FakeTensorMode(allow_non_fake_inputs=True)))
 
 
 def _lines_kept() -> contextlib.AbstractContextManager[Any]:

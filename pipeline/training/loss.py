@@ -32,6 +32,10 @@ class BatchLoss(nn.Module):
         with assignments_written(self.model):
             return _checked(self._call(*batch))
 
+    def names(self, count: int) -> list[str]:
+        """A name for each of a batch's `count` arguments."""
+        return batch_names(self.model, self._loss[0], count)
+
     def _call(self, *batch: Any) -> Any:
         loss_fn = self._loss[0]
         if self._takes_model:
@@ -57,9 +61,25 @@ def batch_names(model: nn.Module, loss_fn: Callable[..., Any], count: int) -> li
     if takes_model(loss_fn):
         names = _names(loss_fn)[1:]
     else:
-        inputs = _padded(_names(model.forward), count - 1)
+        inputs = forward_names(model, count - 1)
         names = [*inputs, *_names(getattr(loss_fn, "forward", loss_fn))[1:2]]
     return _padded(names, count)
+
+
+def forward_names(model: nn.Module, count: int) -> list[str]:
+    """A name for each of `count` arguments of the model, as in `batch_names`."""
+    return _padded(_names(model.forward), count)
+
+
+def named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """`function` with parameters of these names: what torch.export calls its inputs in the manifest and in errors."""
+
+    def call(*batch: Any) -> Any:
+        return function(*batch)
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def check_batch(args: Sequence[Any], loss_fn: Callable[..., Any]) -> None:

@@ -199,8 +199,12 @@ class _Joined:
 
     def _value_again(self, node: Node) -> Node:
         """The operand of what is computed again."""
-        if node in self._backward or not self._changes(node):
-            return self._value(node)
+        if (
+            node in self._backward
+            or not self._changes(node)
+            or not isinstance(node.meta["val"], torch.Tensor)
+        ):
+            return self._value(node)  # sizes are there all the time too
         if node.name not in self._guarded:
             value = self._forward[node.name]
             guard = self._graph.call_function(torch.ops.aten.where.ScalarOther, (self._always, value, 0))

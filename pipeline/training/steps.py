@@ -6,8 +6,7 @@ Captured like any other model with buffers: what a method writes into them becom
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from pipeline.errors import UnsupportedError
 from pipeline.runtime.training_manifest import SCALE, SKIPPED, STEPS, TRACKER, Training, rate_name
 
 from .gradients import LossGradients
+from .loss import named
 from .optimizers import OptimizerState, Tensors, Update
 from .scaling import LossScale, unscaled
 from .side_effects import assignments_written
@@ -50,8 +50,8 @@ class StepModule(nn.Module):
         self._traced = (traced,)
         for name, tensor in _initial(traced).items():
             _register(self, name, tensor)
-        self.train_step = _named(self._train_step, traced.batch_names)
-        self.loss_and_gradients = _named(self._loss_and_gradients, traced.batch_names)
+        self.train_step = named(self._train_step, traced.batch_names)
+        self.loss_and_gradients = named(self._loss_and_gradients, traced.batch_names)
 
     def _train_step(self, *batch: Any) -> torch.Tensor:
         loss, gradients = self._gradients(batch)
@@ -191,17 +191,6 @@ def _register(module: nn.Module, path: str, tensor: torch.Tensor) -> None:
             module.add_module(folder, nn.Module())
         module = module.get_submodule(folder)
     module.register_buffer(name, tensor)
-
-
-def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """`function` with parameters of these names, which become the entry point's."""
-
-    def call(*batch: Any) -> Any:
-        return function(*batch)
-
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return call
 
 
 @contextlib.contextmanager

@@ -194,3 +194,27 @@ def test_files_that_training_needs(folder: Path, tmp_path: Path) -> None:
     assert "a training step keeps them in a .irpa" in str(done.exception)
     done = call("train", folder / "m.vmfb", "--data", "none.npz", "--steps", 1, "--every", 2)
     assert "--every needs --checkpoint" in str(done.exception)
+
+
+FLEXIBLE = """
+from torch.export import Dim
+
+dynamic_shapes = ({0: Dim("batch", min=1, max=16)}, {0: Dim("batch", min=1, max=16)})
+
+
+def get_scaler():
+    return torch.amp.GradScaler("cpu", init_scale=128.0)
+"""
+
+
+def test_scaler_and_sizes_from_the_model_file(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL + FLEXIBLE)
+    done = call("compile", tmp_path / "model.py", "--train", "-o", tmp_path / "m.vmfb")
+    assert done.exit_code == 0, done.exception
+    step = pipeline.load(tmp_path / "m.vmfb")
+    assert isinstance(step, pipeline.TrainingStep)
+    for size in (8, 3, 16):
+        step(np.zeros((size, 4), np.float32), np.zeros(size, np.int64))
+    assert step.scaler_state_dict()["scale"] == 128.0
+    done = call("train", tmp_path / "m.vmfb", "--data", folder / "data.npz", "--steps", 1)
+    assert done.exit_code != 0 and "'input' takes several sizes" in str(done.exception)
