@@ -4,7 +4,8 @@ Eager raises on an index that is out of range. A compiled program cannot without
 writes wherever it points. So indices are limited to the tensor: what is out of range goes to the nearest place.
 
 IREE fuses the computation of the updates into the scatter that works in place: where they come from the tensor that
-is written into, they would be read after the write. Such updates get a barrier.
+is written into, they would be read after the write. Such updates get a barrier; so does a slice that is written into, whose
+copy into the dispatch of its scatter IREE does not distribute ("restricted to workgroup distributed contexts").
 
 Before:  tm_tensor.scatter ins(%updates, %indices) outs(%x : tensor<8xf32>)
 After:   %bounded = linalg.generic ins(%indices) { max(min(%index, 7), 0) };  tm_tensor.scatter ins(%updates, %bounded)
@@ -27,8 +28,11 @@ def bound_writes(module: ir.Module) -> None:
         for op in _scatters(module):
             with ir.InsertionPoint(op):
                 op.operands[1] = _bounded(op.operands[1], _limits(op))
-                if _comes_from(op.operands[0], viewed(op.operands[2], _VIEWS)):
+                root = viewed(op.operands[2], _VIEWS)
+                if _comes_from(op.operands[0], root):
                     op.operands[0] = _held(op.operands[0])
+                if root != viewed(op.operands[2], VIEWS):
+                    op.operands[2] = _held(op.operands[2])
 
 
 def _scatters(module: ir.Module) -> list[ir.Operation]:

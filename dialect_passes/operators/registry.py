@@ -164,7 +164,8 @@ def family_of(name: str) -> str | None:
     load_families()
     for full, function in _DECOMPOSITIONS.items():
         if full.split(".")[1] == name.replace(".", "_"):
-            return function.__module__.rpartition(".")[2]
+            written: Any = getattr(function, "func", function)  # of a functools.partial
+            return written.__module__.rpartition(".")[2]
     return None
 
 

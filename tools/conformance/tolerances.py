@@ -26,3 +26,10 @@ def tolerance_of(operator: str, dtype: torch.dtype) -> tuple[float, float] | Non
     if found is None or dtype not in (torch.float32, torch.complex64):
         return None
     return found.rtol, found.atol
+
+
+WRONG_IN_EAGER: dict[tuple[str, torch.dtype], str] = {
+    ("matrix_exp", dtype): "eager's powers of the matrix overflow or are far off; judged by float64"
+    for dtype in (torch.float16, torch.bfloat16)
+}
+"""(operator, dtype) -> why eager's own results decide nothing, printed in docs/operators.md."""

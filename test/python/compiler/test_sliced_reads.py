@@ -1,4 +1,4 @@
-"""Elements read out of a slice, which IREE does not compile with a strided slice in the same loop."""
+"""Elements read out of a slice or written into one, which IREE does not compile with the slice in the same dispatch."""
 
 from collections.abc import Callable
 
@@ -17,6 +17,10 @@ READS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "split": lambda x: x[..., 0].reshape(5, 2, 8)[:, torch.tensor([1, 0])].flip(2),
     "joined": lambda x: x[..., 0].reshape(20, 4)[torch.tensor([19, 3])],
     "beside one element": lambda x: x[..., 0].unsqueeze(1)[torch.tensor([4, 1])],
+    "columns filled": lambda x: x[:, 1:3].index_fill(0, torch.tensor([0, 2]), 2.0),
+    "columns copied": lambda x: x[..., 1].index_copy(1, torch.tensor([3, 0]), x[:, :2, :, 0]),
+    "put into steps": lambda x: x[::2, ..., 1].index_put((torch.tensor([1]),), torch.tensor(3.0)),
+    "complex": lambda x: torch.view_as_complex(x).index_fill(0, torch.tensor([0, 2]), 2.0),
     "scattered": lambda x: torch.zeros(5, 4, 4).index_put(((x[..., 0, 0] > 0).long()[:, 0],), x[..., 1]),
 }
 

@@ -131,10 +131,19 @@ def test_the_page_counts_and_lists():
         Record(Case("mul", "float32", 0), judge.UNSUPPORTED, "the model:\n  aten.mul x1: no lowering"),
         Record(Case("sub", "float32", 0), judge.SKIPPED),
     ]
+    records += [
+        Record(Case("add", "uint8", 0), judge.WRONG_VALUE, "1 is 2"),
+        Record(Case("add", "float32", 0, layout="strided", dynamic=True), judge.RIGHT),
+    ]
     text = page(records)
-    assert "| forward | cpu | 2 | 1 (50.0 %) | 1 | 0 | 0 |" in text
+    assert "| forward | cpu | float32, else int64, bool | 2 | 1 (50.0 %) | 1 | 0 | 0 |" in text
+    assert "| forward | cpu | uint8 | 1 | 0 (0.0 %) | 0 | 1 | 0 |" in text
+    assert (
+        "| forward, strided inputs, open sizes | cpu | float32, else int64, bool | 1 | 1 (100.0 %) |" in text
+    )
     assert "- `mul` forward float32 on cpu: unsupported: aten.mul x1: no lowering" in text
-    assert "| `add` | float32 1/1 |" in text
+    assert "| `add` | f32, u8 0/1 |" in text
+    assert "`matrix_exp` float16: eager's powers" in text
     assert "`randn`: it draws random numbers" in text
 
 
