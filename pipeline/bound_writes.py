@@ -4,8 +4,8 @@ Eager raises on an index that is out of range. A compiled program cannot without
 writes wherever it points. So indices are limited to the tensor: what is out of range goes to the nearest place.
 
 IREE fuses the computation of the updates into the scatter that works in place: where they come from the tensor that
-is written into, they would be read after the write. Such updates get a barrier; so does a slice that is written into, whose
-copy into the dispatch of its scatter IREE does not distribute ("restricted to workgroup distributed contexts").
+is written into, they would be read after the write. Such updates get a barrier. So does a slice that is written into:
+IREE does not distribute its copy in the dispatch of the scatter ("restricted to workgroup distributed contexts").
 
 Before:  tm_tensor.scatter ins(%updates, %indices) outs(%x : tensor<8xf32>)
 After:   %bounded = linalg.generic ins(%indices) { max(min(%index, 7), 0) };  tm_tensor.scatter ins(%updates, %bounded)

@@ -37,3 +37,9 @@ def _copy_of(view: str) -> Callable[..., Any]:
 
 for _name in _COPIES:
     decomposes(f"aten.{_name}")(_copy_of(_name.replace("_copy", "")))
+
+
+@decomposes("prims.copy_strided.default")
+def copy_strided(x: Any, stride: Any) -> Any:
+    """torch's decompositions give eager's strides back with it; results leave a program contiguous."""
+    return x.clone()
