@@ -47,6 +47,9 @@ _DISPATCHES = "dispatches"
 # What stands behind a barrier and depends on nothing is kept from call to call else, while others work in its memory.
 _NOTHING_KEPT = "--iree-opt-const-expr-hoisting=false"
 
+# What `joined_reductions` finds.
+_LITTLE_FUSION = "--iree-dispatch-creation-enable-aggressive-fusion=false"
+
 # Never a silent change of precision: IREE demotes f64 to f32 unless told.
 _ALWAYS = (
     "--iree-input-demote-f64-to-f32=false",
@@ -138,6 +141,7 @@ class _Build:
         self._module: Any = None
         self._key: str | None = None
         self._threads_apart = False
+        self._joins_open_sizes = False
 
     @property
     def _lowering_limits(self) -> child.Limits:
@@ -287,6 +291,7 @@ class _Build:
                 )
             if "refused" in result:
                 raise InputError(result["refused"])
+            self._joins_open_sizes = result["joins_open_sizes"]
 
     def _definitions(self, step: Step) -> list[dict[str, str]]:
         """What defines the functions that custom operators became, for the targets of `step`."""
@@ -424,6 +429,8 @@ class _Build:
             command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
         if self._threads_apart:
             command.append(_NOTHING_KEPT)
+        if self._joins_open_sizes:
+            command.append(_LITTLE_FUSION)
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
             command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")

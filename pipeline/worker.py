@@ -148,6 +148,7 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
 
     from pipeline.function_definitions import DefinitionError
     from pipeline.iree_module import to_iree_module
+    from pipeline.joined_reductions import joins_open_sizes
 
     start = time.perf_counter()
     with ir.Context() as context:
@@ -163,7 +164,8 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             # They hold paths of this machine, and would reach the artifact.
             module = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
         _write(folder / "iree.mlirbc", module)
-    return {"seconds": {"iree": time.perf_counter() - start}}
+        joins = joins_open_sizes(module)
+    return {"joins_open_sizes": joins, "seconds": {"iree": time.perf_counter() - start}}
 
 
 def _shared_threads(folder: Path, job: dict[str, Any]) -> dict[str, Any]:

@@ -19,15 +19,18 @@ _MOST_BITS = 22
 Tap = tuple["Tensor", "Tensor"]
 """Places in the input, and weights, per result."""
 
+_Weighted = tuple["Tensor", "Tensor | None"]
 
-def resize_bytes(x: Tensor, counts: Sequence[int], taps: Callable[[int, int], Iterator[Tap]]) -> Tensor:
+
+def resize_bytes(x: Tensor, counts: Sequence[int], taps: Callable[[int, int], Iterator[_Weighted]]) -> Tensor:
     """`x` with the last dimensions of the sizes `counts`, the last one first.
 
     taps: of the axis (0: the first that is resized) and its size in `x`, in float64.
     """
     for axis in reversed(range(len(counts))):
         dim = x.dim() - len(counts) + axis
-        x = _resize_dim(x, dim, list(taps(axis, x.shape[dim])))
+        found = [(places, weights) for places, weights in taps(axis, x.shape[dim]) if weights is not None]
+        x = _resize_dim(x, dim, found)
     return x
 
 

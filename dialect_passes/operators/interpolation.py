@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .byte_interpolation import resize_bytes
 from .registry import decomposes, traced_by_decomposition
@@ -65,7 +65,7 @@ def _resize_by_size_or_scale(
     if x.dtype is not torch.uint8:
         overload = getattr(torch.ops.aten, name).vec
         return decomposition_table[overload](x, output_size, align_corners, scale_factors)
-    sizes = upsample_compute_output_size(x.size(), output_size, scale_factors)
+    sizes: Any = upsample_compute_output_size(x.size(), output_size, scale_factors)
     return _resize(taps, x, sizes, align_corners, *(scale_factors or ()))
 
 

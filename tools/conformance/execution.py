@@ -127,7 +127,8 @@ def _compared(run: Run, actual: list[Any]) -> Outcome:
 
 
 def _compare(run: Run, actual: list[Any]) -> None:
-    operator, expected = run.case.operator, list(run.expected)
+    operator: str = run.case.operator
+    expected: list[Any] = list(run.expected)
     if run.case.kind == "forward":
         actual = judge.in_order_of(operator, actual, expected)
     if run.case.kind == "forward" and judge.reconstructs(operator) and len(actual) > 1:
