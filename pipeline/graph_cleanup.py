@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -32,6 +33,13 @@ _NO_VALUE = (
 _SCATTERS = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
 
 
+_SYMBOLIC_FUNCTIONS: dict[Any, Any] = {
+    torch.sym_min: torch.ops.prim.min.int,
+    torch.sym_max: torch.ops.prim.max.int,
+    math.trunc: torch.ops.aten.Int.float,
+}
+
+
 def clean_graph(module: GraphModule) -> None:
     """Removes checks, rewrites what the importer or the lowering gets wrong, orders the arguments.
 
@@ -51,6 +59,7 @@ def _clean(module: GraphModule) -> None:
             _count_from_the_front(node)
     _fold_constant_symbols(module)
     _multiply_powers(module)
+    _spell_symbolic_functions(module)
     make_empty_tensors(module)
     rewrite_views(module)
     fold_constants(module)
@@ -62,6 +71,15 @@ def _clean(module: GraphModule) -> None:
 def _packet_name(target: Any) -> str:
     packet = getattr(target, "_overloadpacket", None)
     return str(packet) if packet is not None else ""
+
+
+def _spell_symbolic_functions(module: GraphModule) -> None:
+    """The importer knows operators on symbolic numbers, and few functions."""
+    for node in list(module.graph.nodes):
+        if node.target in _SYMBOLIC_FUNCTIONS:
+            node.target = _SYMBOLIC_FUNCTIONS[node.target]
+        elif node.target is torch.sym_float:
+            node.target, node.args = operator.truediv, (node.args[0], 1)
 
 
 def _count_from_the_front(node: Node) -> None:
