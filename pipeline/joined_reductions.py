@@ -1,7 +1,7 @@
 """Finds reductions over neighbouring dimensions of open size, which IREE's aggressive fusion gets wrong.
 
-IREE joins the neighbours (`x[n, t, c]` summed over n and t is `x[n * t, c]`). Where it then fuses what subtracts the sums
-from x, it takes sizes of the wrong dimensions for the joined one in its results: memory of other tensors is
+IREE joins the neighbours (`x[n, t, c]` summed over n and t is `x[n * t, c]`). Where it then fuses what subtracts the
+sums from x, it takes sizes of the wrong dimensions for the joined one in its results: memory of other tensors is
 overwritten, or rows lie elsewhere (3.13.0; `--iree-dispatch-creation-enable-aggressive-fusion`, part of O2 and O3).
 """
 
