@@ -169,7 +169,7 @@ def test_bad_options(options, message):
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
-        (lambda x: x, {"args": (torch.ones(2),)}, "must be a torch.nn.Module, a function"),
+        ("model", {"args": (torch.ones(2),)}, "must be a torch.nn.Module, a function"),
         (nn.Linear(4, 4), {"args": torch.ones(2, 4)}, "must be a tuple of arguments, got a tensor"),
         (nn.Linear(4, 4), {"args": ()}, "do not fit Linear.forward"),
         (nn.Linear(4, 4), {"args": (torch.ones(2, 5),)}, "cannot be captured with these example inputs"),
