@@ -13,27 +13,16 @@ from __future__ import annotations
 from iree.compiler import ir
 from iree.compiler.dialects import arith, tensor
 
+from .loop_operations import in_loops
+
 
 def bound_reads(module: ir.Module) -> None:
     """Rewrites the loops of `module` in place."""
     with ir.Location.unknown(module.context):
-        for op in _reads(module):
+        for op in in_loops(module, "tensor.extract"):
             for dim, place in enumerate(list(op.operands)[1:]):
                 if _is_computed(place):
                     op.operands[dim + 1] = _bounded(op, dim, place)
-
-
-def _reads(module: ir.Module) -> list[ir.Operation]:
-    """Of elements, in loops over tensors; other loops are ours, and look where they go."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "tensor.extract" and op.parent.name == "linalg.generic":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _is_computed(place: ir.Value) -> bool:

@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from .loop_operations import in_loops
+
 
 def drop_loop_assertions(module: ir.Module) -> None:
     """Rewrites the loops of `module` in place."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "cf.assert" and op.parent.name == "linalg.generic":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    for op in in_loops(module, "cf.assert"):
         op.erase()

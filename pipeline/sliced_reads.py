@@ -15,26 +15,16 @@ from collections.abc import Sequence
 from iree.compiler import ir
 from iree.compiler.dialects import arith
 
+from .loop_operations import in_loops
+
 _VIEWS = ("tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape", "linalg.transpose")
 
 
 def read_whole_tensors(module: ir.Module) -> None:
     """Rewrites the loops of `module` in place."""
     with ir.Location.unknown(module.context):
-        for op in _reads(module):
+        for op in in_loops(module, "tensor.extract"):
             _read_whole(op)
-
-
-def _reads(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "tensor.extract" and op.parent.name == "linalg.generic":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _read_whole(read: ir.Operation) -> None:
