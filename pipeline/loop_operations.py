@@ -1,4 +1,4 @@
-"""What stands directly inside of loops over tensors (`linalg.generic`); other loops are ours, and look where they go."""
+"""What stands directly inside of loops over tensors (`linalg.generic`); other loops are ours and look where they go."""
 
 from __future__ import annotations
 
