@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
@@ -15,6 +14,8 @@ from .constant_values import fold_constants
 from .control_flow import graphs
 from .empty_tensors import make_empty_tensors
 from .narrow_integers import widen_narrow_integers
+from .number_operands import make_numbers_tensors
+from .symbolic_numbers import spell_symbolic_numbers
 from .symbolic_views import rewrite_views
 
 _ROLE_ORDER = {"input": 0, "draw": 1, "state": 2, "weight": 3}
@@ -31,13 +32,6 @@ _NO_VALUE = (
 
 # torch-mlir's lowering of these crashes on a dimension counted from the end.
 _SCATTERS = ("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
-
-
-_SYMBOLIC_FUNCTIONS: dict[Any, Any] = {
-    torch.sym_min: torch.ops.prim.min.int,
-    torch.sym_max: torch.ops.prim.max.int,
-    math.trunc: torch.ops.aten.Int.float,
-}
 
 
 def clean_graph(module: GraphModule) -> None:
@@ -57,9 +51,11 @@ def _clean(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.op == "call_function" and _packet_name(node.target) in _SCATTERS:
             _count_from_the_front(node)
+        elif node.target is torch.ops.aten.select_scatter.default:
+            _select_from_the_front(module, node)
     _fold_constant_symbols(module)
-    _multiply_powers(module)
-    _spell_symbolic_functions(module)
+    spell_symbolic_numbers(module)
+    make_numbers_tensors(module)
     make_empty_tensors(module)
     rewrite_views(module)
     fold_constants(module)
@@ -73,20 +69,31 @@ def _packet_name(target: Any) -> str:
     return str(packet) if packet is not None else ""
 
 
-def _spell_symbolic_functions(module: GraphModule) -> None:
-    """The importer knows operators on symbolic numbers, and few functions."""
-    for node in list(module.graph.nodes):
-        if node.target in _SYMBOLIC_FUNCTIONS:
-            node.target = _SYMBOLIC_FUNCTIONS[node.target]
-        elif node.target is torch.sym_float:
-            node.target, node.args = operator.truediv, (node.args[0], 1)
-
-
 def _count_from_the_front(node: Node) -> None:
     target, dim, *rest = node.args
     assert isinstance(target, Node) and isinstance(dim, int)
     if dim < 0:
         node.args = (target, dim + target.meta["val"].dim(), *rest)
+
+
+def _select_from_the_front(module: GraphModule, node: Node) -> None:
+    """torch-mlir writes a slice up to the next place: behind the last place of an open size, counted as -1, is 0."""
+    target, source, dim, index = node.args
+    assert isinstance(target, Node) and isinstance(dim, int)
+    size = target.meta["val"].shape[dim]
+    if not isinstance(index, int) or index >= 0:
+        return
+    if isinstance(size, int):
+        node.args = (target, source, dim, index + size)
+        return
+    with module.graph.inserting_before(node):
+        length = module.graph.call_function(
+            torch.ops.aten.sym_size.int, (target, dim % target.meta["val"].dim())
+        )
+        place = module.graph.call_function(operator.add, (length, index))
+    kept = {key: value for key, value in node.meta.items() if key != "tensor_meta"}
+    length.meta, place.meta = {**kept, "val": size}, {**kept, "val": size + index}
+    node.args = (target, source, dim, place)
 
 
 def _fold_constant_symbols(module: GraphModule) -> None:
@@ -101,24 +108,6 @@ def _fold_constant_symbols(module: GraphModule) -> None:
             if constant is not None:
                 node.replace_all_uses_with(constant)
                 module.graph.erase_node(node)
-
-
-def _multiply_powers(module: GraphModule) -> None:
-    """Whole powers of symbolic sizes, which torch-mlir does not import, become products."""
-    for node in list(module.graph.nodes):
-        if node.target not in (operator.pow, pow):
-            continue
-        base, exponent = node.args
-        if not isinstance(base, Node) or not isinstance(exponent, int) or exponent < 1:
-            continue
-        product = base
-        with module.graph.inserting_before(node):
-            for _ in range(exponent - 1):
-                previous = product
-                product = module.graph.call_function(operator.mul, (previous, base))
-                product.meta = {**node.meta, "val": previous.meta["val"] * base.meta["val"]}
-        node.replace_all_uses_with(product)
-        module.graph.erase_node(node)
 
 
 def _constant(size: torch.SymInt) -> int | None:

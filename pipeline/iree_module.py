@@ -31,6 +31,7 @@ from .bound_writes import bound_writes
 from .bounded_sizes import bound_sizes
 from .constant_counters import make_counters_constant
 from .function_definitions import define_functions, is_entry_point
+from .host_numbers import convert_host_floats
 from .in_place import may_update_in_place
 from .loop_assertions import drop_loop_assertions
 from .ordered_updates import order_updates
@@ -62,6 +63,7 @@ def to_iree_module(
     with module.context, ir.Location.unknown():
         define_functions(module, definitions)
         drop_loop_assertions(module)
+        convert_host_floats(module)
         bound_reads(module)
         read_whole_tensors(module)
         bound_writes(module)

@@ -9,6 +9,9 @@ Before:  view(x: [b, s, 64], [b, s, 4, 16])
 After:   unflatten(x, 2, [4, 16])
 Before:  view(x: [1, b, 64], [b, 64])
 After:   squeeze(x, 0)
+
+PyTorch's decompositions say some of these views by their strides; where they take all of a contiguous tensor in its
+order, they are no others.
 """
 
 from __future__ import annotations
@@ -28,8 +31,26 @@ def rewrite_views(module: GraphModule) -> None:
     aten = torch.ops.aten
     targets = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
     for node in list(module.graph.nodes):
-        if node.op == "call_function" and node.target in targets and _is_symbolic(node):
+        if node.op != "call_function":
+            continue
+        if node.target is aten.as_strided.default and _is_view(node):
+            node.target, node.args, node.kwargs = aten.view.default, node.args[:2], {}
+        if node.target in targets and _is_symbolic(node):
             _rewrite(module, node)
+
+
+def _is_view(node: Node) -> bool:
+    """Whether strides and offset say no more than the sizes do."""
+    source, _, strides, offset = (*node.args, None)[:4]
+    assert isinstance(source, Node) and isinstance(strides, Sequence)
+    before, after = source.meta["val"], node.meta["val"]
+    step: Size = 1
+    for size, stride in zip(reversed(after.shape), reversed(after.stride()), strict=True):
+        if not statically_known_true(stride == step):
+            return False
+        step = step * size
+    same = statically_known_true(step == before.numel()) and not offset
+    return same and before.is_contiguous() and statically_known_true(before.storage_offset() == 0)
 
 
 def _is_symbolic(node: Node) -> bool:

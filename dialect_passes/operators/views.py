@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipeline.shape_lib.helpers.dims import (
     assert_same,
     assert_sizes,
@@ -13,6 +15,25 @@ from pipeline.shape_lib.helpers.dims import (
 )
 from pipeline.shape_lib.helpers.indexing import diagonal_size
 from pipeline.shape_lib.registry import dtype_function, shape_function
+
+from .registry import decomposes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@decomposes("aten.split_with_sizes.default")
+def split_with_sizes(x: Tensor, split_sizes: list[int], dim: int = 0) -> list[Tensor]:
+    """Parts of open sizes, which torch-mlir's lists of tensors cannot have, as slices."""
+    import torch
+
+    if all(isinstance(size, int) for size in split_sizes):
+        return NotImplemented
+    parts, start = [], 0
+    for size in split_sizes:
+        parts.append(torch.ops.aten.slice.Tensor(x, dim, start, start + size))
+        start = start + size
+    return parts
 
 
 @shape_function("aten.alias.default", "prims.view_of.default")
