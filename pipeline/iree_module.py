@@ -33,6 +33,7 @@ from .constant_counters import make_counters_constant
 from .function_definitions import define_functions, is_entry_point
 from .host_numbers import convert_host_floats
 from .in_place import may_update_in_place
+from .known_sizes import tell_sizes
 from .loop_assertions import drop_loop_assertions
 from .ordered_updates import order_updates
 from .separate_fills import separate_fills
@@ -74,6 +75,7 @@ def to_iree_module(
         if threads_apart:
             separate_threads(module)
         order_updates(module)
+        tell_sizes(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
         for function in functions:
             _rewrite_function(function.operation, parameters, state)
