@@ -13,6 +13,8 @@ from iree.compiler.dialects import arith
 
 _MANTISSA_BITS = 52
 _BIAS = 1023
+# Of numbers that i64 can hold, both are the same.
+_CONVERSIONS = ("arith.fptosi", "arith.fptoui")
 
 
 def convert_host_floats(module: ir.Module) -> None:
@@ -20,7 +22,7 @@ def convert_host_floats(module: ir.Module) -> None:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "arith.fptosi" and op.parent.name == "func.func" and _is_f64(op.operands[0]):
+        if op.name in _CONVERSIONS and op.parent.name == "func.func" and _is_f64(op.operands[0]):
             found.append(op)
         return ir.WalkResult.ADVANCE
 

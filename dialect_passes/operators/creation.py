@@ -11,6 +11,7 @@ from pipeline.shape_lib.registry import dtype_function, shape_function
 from .registry import decomposes
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -28,6 +29,19 @@ def new_empty_strided(x: Tensor, size: list[int], stride: list[int], **options: 
     import torch
 
     return torch.ops.aten.new_empty.default(x, size, **options)
+
+
+@decomposes("aten.arange.start_step")
+def arange(
+    start: Any, end: Any, step: Any = 1, *, dtype: torch.dtype | None = None, **options: Any
+) -> Tensor:
+    """Floats up to an open size are counted as whole numbers: IREE cannot tell how many there are else."""
+    import torch
+
+    counted = all(isinstance(number, (int, torch.SymInt)) for number in (start, end, step))
+    if not counted or isinstance(end, int) or dtype is None or not dtype.is_floating_point:
+        return NotImplemented
+    return torch.ops.aten.arange.start_step(start, end, step, dtype=torch.int64, **options).to(dtype)
 
 
 @decomposes("aten._efficientzerotensor.default")
