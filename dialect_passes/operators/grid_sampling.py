@@ -45,6 +45,17 @@ def grid_sampler(x: Tensor, grid: Tensor, interpolation: int, padding: int, alig
     return result.reshape(x.shape[0], x.shape[1], *grid.shape[1:-1])
 
 
+@decomposes("aten.grid_sampler_2d.default")
+def grid_sampler_2d(x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool) -> Tensor:
+    """torch's, which reads with four indices, and ours where a size is open: torch-mlir cannot broadcast these then."""
+    import torch
+
+    if all(isinstance(size, int) for size in (*x.shape, *grid.shape)):
+        torchs = torch._decomp.decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+        return torchs(x, grid, interpolation, padding, align_corners)
+    return grid_sampler(x, grid, interpolation, padding, align_corners)
+
+
 @decomposes("aten.grid_sampler_2d_backward.default", "aten.grid_sampler_3d_backward.default")
 def grid_sampler_backward(
     grad: Tensor,

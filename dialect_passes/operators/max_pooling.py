@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.shape_lib.helpers.pooling import pooled_size
 
 from .registry import decomposes
-from .windows import adaptive_bounds, padded, per_dimension, strided
+from .windows import adaptive_bounds, adaptive_windows, padded, per_dimension, strided
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,11 +96,11 @@ def _first_maximum(best: _Carried, others: Iterable[_Carried]) -> _Carried:
 def adaptive_max_pool(x: Tensor, output_size: list[int]) -> _Carried:
     """The maxima of windows that cover the input, as many as asked for."""
     spatial = len(output_size)
-    if not all(isinstance(size, int) for size in (*x.shape[-spatial:], *output_size)):
-        return NotImplemented
+    is_open = not all(isinstance(size, int) for size in (*x.shape[-spatial:], *output_size))
+    pool = _open_adaptive_pool if is_open else _adaptive_pool
     carried: _Carried = x, _places(x, spatial)
     for axis in reversed(range(spatial)):
-        carried = _adaptive_pool(carried, x.dim() - spatial + axis, output_size[axis])
+        carried = pool(carried, x.dim() - spatial + axis, output_size[axis])
     return _finished(carried)
 
 
@@ -115,6 +115,21 @@ def _adaptive_pool(carried: _Carried, dim: int, count: int) -> _Carried:
     rows = (torch.minimum(first + k, end - 1) for k in range(longest))
     pieces = ((values.index_select(dim, row), places.index_select(dim, row)) for row in rows)
     return _first_maximum(next(pieces), pieces)
+
+
+def _open_adaptive_pool(carried: _Carried, dim: int, count: int) -> _Carried:
+    """With windows of open length. Eager's scan names the first of equal maxima, and the last NaN."""
+    import torch
+
+    values, places = (adaptive_windows(x, dim, count)[0] for x in carried)
+    best = values.amax(dim + 1, keepdim=True)
+    chosen = values == best
+    first = torch.where(chosen, places, torch.iinfo(places.dtype).max).amin(dim + 1)
+    if not values.is_floating_point():
+        return best.squeeze(dim + 1), first
+    last = torch.where(values.isnan(), places, -1).amax(dim + 1)
+    best = best.squeeze(dim + 1)
+    return best, torch.where(best.isnan(), last, first)
 
 
 @decomposes("aten.fractional_max_pool2d.default", "aten.fractional_max_pool3d.default")

@@ -55,11 +55,21 @@ def adaptive_bounds(size: int, count: int, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def adaptive_sum(x: Tensor, dim: int, count: int) -> Tensor:
     """The sums of `count` windows that cover `dim`. Its adjoint is the same, from `count` windows to the size."""
-    import torch
-
     size = x.shape[dim]
     if isinstance(size, int) and size == count:
         return x
+    windows, inside = adaptive_windows(x, dim, count)
+    return windows.masked_fill(~inside, 0).sum(dim + 1)
+
+
+def adaptive_windows(x: Tensor, dim: int, count: int) -> tuple[Tensor, Tensor]:
+    """`count` windows that cover `dim`, each as long as the longest, and where they are not over.
+
+    Shorter ones hold their last element again.
+    """
+    import torch
+
+    size = x.shape[dim]
     first, end = adaptive_bounds(size, count, x)
     longest = (size + count - 1) // count + 1
     places = first.unsqueeze(1) + torch.arange(longest, device=x.device)
@@ -67,7 +77,7 @@ def adaptive_sum(x: Tensor, dim: int, count: int) -> Tensor:
     flat = torch.where(inside, places, end.unsqueeze(1) - 1).reshape(-1)
     shape = [*x.shape[:dim], count, longest, *x.shape[dim + 1 :]]
     mask = inside.reshape([1] * dim + [count, longest] + [1] * (x.dim() - dim - 1))
-    return x.index_select(dim, flat).reshape(shape).masked_fill(~mask, 0).sum(dim + 1)
+    return x.index_select(dim, flat).reshape(shape), mask
 
 
 def scatter_rows(values: Tensor, dim: int, size: int, index: Tensor) -> Tensor:
