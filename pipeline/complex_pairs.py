@@ -60,6 +60,8 @@ class _Splitter:
             self._make_whole(node)
         elif node.target is operator.getitem:
             self._pick(node)
+        elif node.target is torch.ops.aten.sym_size.int:
+            self._measure(node)
         elif self._concerns(node):
             if isinstance(node.target, torch._ops.OpOverload) and has_rule(node.target):
                 self._replace(node)
@@ -75,6 +77,13 @@ class _Splitter:
         found = self._parts.get(source)  # type: ignore[arg-type]  # the source of an item is a node
         if isinstance(found, (list, tuple)):
             self._settle(node, found[index])  # type: ignore[index]
+
+    def _measure(self, node: Node) -> None:
+        """A complex tensor has the sizes of its parts."""
+        source = node.args[0]
+        assert isinstance(source, Node)
+        if _is_complex(source.meta.get("val")):
+            node.args = (self._pair(source).re, *node.args[1:])
 
     def _settle(self, node: Node, result: Any) -> None:
         """Gives the users of a replaced node its result; pairs wait for theirs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .registry import decomposes
+from .registry import decomposes, traced_by_decomposition
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -125,7 +125,7 @@ def _counts(place: Tensor, inside: Tensor, weight: Tensor | None, bins: int, dty
     return torch.where(hits, weight, torch.zeros((), dtype=dtype, device=place.device)).sum(1)
 
 
-@decomposes("aten.histogram.bin_ct")
+@traced_by_decomposition("aten.histogram.bin_ct")
 def histogram(
     x: Tensor,
     bins: int = 100,
@@ -151,7 +151,7 @@ def _edges(x: Tensor, bins: int, range: list[float] | None) -> Tensor:
     return torch.where(steps < (bins + 1) // 2, up, down)
 
 
-@decomposes("aten.histogram.bins_tensor")
+@traced_by_decomposition("aten.histogram.bins_tensor")
 def histogram_edges(
     x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -186,7 +186,7 @@ def _density(counts: Tensor, edges: list[Tensor]) -> Tensor:
     return counts / total
 
 
-@decomposes("aten._histogramdd_bin_edges.default")
+@traced_by_decomposition("aten._histogramdd_bin_edges.default")
 def histogramdd_bin_edges(
     x: Tensor,
     bins: list[int],
@@ -201,7 +201,7 @@ def histogramdd_bin_edges(
     return [_edges(points[:, i], count, spans[i]) for i, count in enumerate(bins)]
 
 
-@decomposes("aten._histogramdd_from_bin_cts.default")
+@traced_by_decomposition("aten._histogramdd_from_bin_cts.default")
 def histogramdd_counts(
     x: Tensor,
     bins: list[int],
@@ -215,7 +215,7 @@ def histogramdd_counts(
     return histogramdd_from_edges(x, edges, weight=weight, density=density)
 
 
-@decomposes("aten._histogramdd_from_bin_tensors.default")
+@traced_by_decomposition("aten._histogramdd_from_bin_tensors.default")
 def histogramdd_from_edges(
     x: Tensor, bins: list[Tensor], *, weight: Tensor | None = None, density: bool = False
 ) -> Tensor:

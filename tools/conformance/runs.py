@@ -66,6 +66,8 @@ def prepare(case: Case) -> Run | Outcome:
         return Outcome(judge.SKIPPED, "the sample is sparse")
     if sum(tensor.numel() for tensor in module.tensors) > _LARGEST:
         return Outcome(judge.SKIPPED, f"the sample has more than {_LARGEST} elements")
+    if case.dynamic and all(size < 2 for tensor in module.tensors for size in tensor.shape):
+        return Outcome(judge.SKIPPED, "the sample has no size to open")
     return {"forward": _forward, "backward": _backward, "errors": _refused}[case.kind](case, module)
 
 
