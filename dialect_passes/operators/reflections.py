@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import matrix_stacks as stacks
-from .registry import decomposes
+from .registry import decomposes, traced_by_decomposition
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@decomposes("aten.geqrf.default")
+@traced_by_decomposition("aten.geqrf.default")
 def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     """R with the reflections below it, and their factors."""
     return stacks.geqrf(a)
