@@ -27,7 +27,8 @@ def bound_writes(module: ir.Module) -> None:
     with ir.Location.unknown(module.context):
         for op in _scatters(module):
             with ir.InsertionPoint(op):
-                op.operands[1] = _bounded(op.operands[1], _limits(op))
+                bounded = _bounded(op.operands[1], _limits(op))
+                op.operands[1] = _held(bounded) if _are_open_pairs(bounded) else bounded
                 root = viewed(op.operands[2], _VIEWS)
                 if _comes_from(op.operands[0], root):
                     op.operands[0] = _held(op.operands[0])
@@ -76,6 +77,12 @@ def _limits(scatter: ir.Operation) -> list[ir.Value]:
         size = tensor.dim(target, arith.constant(index, dim))
         limits.append(arith.subi(arith.index_cast(element, size), one))
     return limits
+
+
+def _are_open_pairs(indices: ir.Value) -> bool:
+    """With places of more than one number, and an open number of places, IREE puts all of them on the stack."""
+    type_ = ir.RankedTensorType(indices.type)
+    return type_.is_dynamic_dim(0) and type_.shape[1] != 1
 
 
 def _bounded(indices: ir.Value, limits: list[ir.Value]) -> ir.Value:

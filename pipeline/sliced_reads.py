@@ -31,7 +31,7 @@ def _read_whole(read: ir.Operation) -> None:
     views = _views(read.operands[0])
     while views and views[-1].name != "tensor.extract_slice":
         views.pop()
-    if not views or any(_is_open_transpose(view) for view in views):
+    if not views:
         return
     places: list[ir.Value] | None = list(read.operands)[1:]
     with ir.InsertionPoint(read):
@@ -53,11 +53,6 @@ def _views(value: ir.Value) -> list[ir.Operation]:
         found.append(value.owner)
         value = value.owner.operands[0]
     return found
-
-
-def _is_open_transpose(view: ir.Operation) -> bool:
-    """With its reads gone IREE could not tell the sizes of one ("tensor.dim" during shape cleanup)."""
-    return view.name == "linalg.transpose" and not view.results[0].type.has_static_shape
 
 
 def _behind(view: ir.Operation, places: Sequence[ir.Value]) -> list[ir.Value] | None:

@@ -141,6 +141,9 @@ def _abs(make: _Maker, x: Any) -> Node | None:
 
 
 def _sqrt(make: _Maker, x: Any) -> Node | None:
+    if isinstance(x, Node) and x.target is operator.truediv and x.args[1] == 1:
+        # What was made a float for this.
+        x = x.args[0]
     return None if _is_float(x) else make(_aten.sqrt.int, x, value=torch._sym_sqrt)
 
 
