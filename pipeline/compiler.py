@@ -26,6 +26,7 @@ from .custom_calls import CustomLowerings, lowering_notes
 from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
 from .just_in_time import counts
+from .open_size_failures import advice, refuse_open_sizes
 from .probe import find_unsupported, has_unknown
 from .program import Program
 from .program_key import program_key
@@ -395,7 +396,20 @@ class _Build:
                 raise InternalError("iree-compile did not end:\n" + failures[-1])
             if _refuses_options(outcome.output):
                 raise InputError(f"iree-compile refuses an option: {_tail(outcome.output)}")
-        raise InternalError("iree-compile failed with every option set:\n" + "\n".join(failures))
+        text = "iree-compile failed with every option set:\n" + "\n".join(failures)
+        error = InternalError(text + advice(self._program))
+        raise refuse_open_sizes(self._program, self._diagnosis) or error from error
+
+    def _diagnosis(self) -> str:
+        """What IREE says of the program as it is now, with source lines, where it does not compile."""
+        options = replace(
+            self._options, locations=True, cache=None, print_before=(), print_after=(), dump_dir=None
+        )
+        build = _Build(self._program, options)
+        build.run_until("iree")
+        archive = build._write_archive()
+        command = build._iree_command(build._ladder[0], archive if build._storage() == "inline" else None)
+        return child.run(command, build._folder, options.limits).output
 
     def _keep_threads_apart(self, inline: Path | None) -> None:
         """Compiles again what came out with threads that read each other's results."""

@@ -78,8 +78,13 @@ def _name(target: Any) -> str:
 
 
 def _unsupported(name: str, nodes: list[Node]) -> Unsupported:
-    lines = dict.fromkeys(line for node in nodes if (line := user_line(node)))
+    lines = dict.fromkeys(line for node in nodes if (line := _line(node)))
     return Unsupported(name, len(nodes), "of a number that depends on an open size", tuple(lines))
+
+
+def _line(node: Node) -> str | None:
+    """Of what uses the number, where it has no line of its own."""
+    return user_line(node) or next((line for user in node.users if (line := _line(user))), None)
 
 
 class _Maker:
