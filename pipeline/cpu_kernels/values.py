@@ -1,0 +1,51 @@
+"""What is known of a tensor in linalg: its sizes, whether it is zero, whether it is made of weights alone."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+from iree.compiler.dialects import arith, linalg, tensor
+
+
+def static_shape(type_: ir.Type) -> tuple[int, ...] | None:
+    """The sizes of a tensor type; None where one is open or there are no elements."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
+        return None
+    return tuple(type_.shape)
+
+
+def is_zeros(value: ir.Value) -> bool:
+    """Whether `value` is a tensor filled with 0.0."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.fill":
+        return False
+    filled = value.owner.operands[0].owner
+    return not isinstance(filled, ir.Block) and filled.name == "arith.constant" and _is_zero(filled)
+
+
+def _is_zero(constant: ir.Operation) -> bool:
+    attribute = constant.attributes["value"]
+    return isinstance(attribute, ir.FloatAttr) and attribute.value == 0.0
+
+
+def zeros(type_: ir.RankedTensorType) -> ir.Value:
+    """A tensor of float zeros, made at the insertion point."""
+    zero = arith.constant(type_.element_type, 0.0)
+    return linalg.fill(zero, outs=[tensor.empty(list(type_.shape), type_.element_type)])
+
+
+class Constants:
+    """Which values depend on weights and constants only: IREE computes such once, when the program is loaded."""
+
+    def __init__(self, function: ir.Operation) -> None:
+        block = function.regions[0].blocks[0]
+        attributes = [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes["arg_attrs"])]
+        pairs = zip(block.arguments, attributes, strict=True)
+        self._known = {argument for argument, own in pairs if "pipeline.weight" in own}
+        for op in block.operations:
+            if op.operation.name.startswith(_PURE) and all(value in self._known for value in op.operands):
+                self._known.update(op.results)
+
+    def __contains__(self, value: ir.Value) -> bool:
+        return value in self._known
+
+
+_PURE = ("linalg.", "tensor.", "arith.")
