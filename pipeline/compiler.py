@@ -31,7 +31,7 @@ from .probe import find_unsupported, has_unknown
 from .program import Program
 from .program_key import program_key
 from .refinement_errors import from_refinement
-from .stages import OFFERED, STAGE_NAMES, passes_between
+from .stages import CPU_KERNELS, OFFERED, STAGE_NAMES, passes_between
 from .targets.resolve import describe, fit
 from .targets.target import Step, Target, combined_ladder
 from .tools_path import iree_compile
@@ -282,6 +282,7 @@ class _Build:
             "definitions": self._definitions(step),
             "for_shaders": _is_for_vulkan(step),
             "threads_apart": self._threads_apart,
+            "cpu_features": list(manifest.targets[0]["features"]) if self._uses_kernels(step) else None,
             "locations": self._options.locations,
         }
         with self._timed("iree"):
@@ -293,6 +294,9 @@ class _Build:
             if "refused" in result:
                 raise InputError(result["refused"])
             self._joins_open_sizes = result["joins_open_sizes"]
+
+    def _uses_kernels(self, step: Step) -> bool:
+        return step.kernels and CPU_KERNELS not in self._options.disable_passes
 
     def _definitions(self, step: Step) -> list[dict[str, str]]:
         """What defines the functions that custom operators became, for the targets of `step`."""

@@ -30,6 +30,8 @@ from .bound_reads import bound_reads
 from .bound_writes import bound_writes
 from .bounded_sizes import bound_sizes
 from .constant_counters import make_counters_constant
+from .cpu_kernels.isa import VectorUnit
+from .cpu_kernels.replace import use_kernels
 from .function_definitions import define_functions, is_entry_point
 from .host_numbers import convert_host_floats
 from .in_place import may_update_in_place
@@ -53,10 +55,12 @@ def to_iree_module(
     *,
     for_shaders: bool = False,
     threads_apart: bool = False,
+    cpu_features: Sequence[str] | None = None,
 ) -> None:
     """Rewrites `module` in place. manifest: JSON to embed. definitions: of the functions it only declares.
 
     for_shaders: see `wide_math` and `constant_counters`. threads_apart: see `separate_threads`.
+    cpu_features: of the CPU for which kernels are to be used, where it has vectors for them.
     Raises DefinitionError for a definition that does not parse or has another type than its declaration.
     """
     parameters = _Parameters()
@@ -77,6 +81,9 @@ def to_iree_module(
         order_updates(module)
         tell_sizes(module)
         functions = [op for op in module.body.operations if is_entry_point(op)]
+        unit = VectorUnit.of(cpu_features or ())
+        if unit is not None:
+            use_kernels(module, [function.operation for function in functions], unit)
         for function in functions:
             _rewrite_function(function.operation, parameters, state)
         bound_sizes(module, [function.operation for function in functions])

@@ -27,6 +27,9 @@ FUSIONS = "fold-batch-norm,separate-convolution-bias,merge-shared-input-matmuls"
 OFFERED = ("merge-shared-input-matmuls", "recognize-attention")
 """Passes that run only when asked for: what they were worth is in docs/benchmarks.md."""
 
+CPU_KERNELS = "cpu-kernels"
+"""What puts kernels of ours in the place of products and convolutions, in the "iree" stage (`pipeline.cpu_kernels`)."""
+
 STAGES = (
     Stage("torch", "the captured program in the Torch dialect"),
     Stage(
@@ -72,7 +75,7 @@ def passes_between(
 def optional_passes() -> list[str]:
     """The passes of ours in the stages that can be switched off."""
     items = {item for stage in STAGES for item in _items(stage)}
-    return sorted(items.intersection(PASSES) - REQUIRED)
+    return sorted({*(items.intersection(PASSES) - REQUIRED), CPU_KERNELS})
 
 
 def _items(stage: Stage) -> list[str]:

@@ -155,7 +155,7 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse((folder / "linalg.mlirbc").read_bytes())
         try:
-            forms = {key: job[key] for key in ("for_shaders", "threads_apart")}
+            forms = {key: job[key] for key in ("for_shaders", "threads_apart", "cpu_features")}
             to_iree_module(module, job["manifest"], job["definitions"], **forms)
         except DefinitionError as error:
             return {"refused": str(error)}

@@ -33,16 +33,19 @@ def _tiled(*extra: str, suffix: str = "") -> tuple[Rung, ...]:
                 _preprocessing(_CHANNELS_LAST, _IMG2COL),
                 "--iree-global-opt-propagate-transposes=false",
             ),
+            kernels=True,
         ),
         # Attention with a dynamic batch or sequence fails above ("affine.delinearize_index").
         Rung(
             f"O3, data tiling, channels-last convolutions as matmuls{suffix}",
             (*_TILED, *extra, _preprocessing(_CHANNELS_LAST, _IMG2COL)),
+            kernels=True,
         ),
         # The channels-last pass fails, at once, on convolutions with a dynamic batch ("tensor.empty").
         Rung(
             f"O3, data tiling, convolutions as matmuls{suffix}",
             (*_TILED, *extra, _preprocessing(_IMG2COL)),
+            kernels=True,
         ),
     )
 

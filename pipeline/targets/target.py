@@ -21,6 +21,7 @@ class Rung:
     options: IREE command line options beside the target's own.
     form: what it asks of the device beyond the target, None for nothing; hal_device and features are then
         in place of the target's.
+    kernels: whether `pipeline.cpu_kernels` takes the place of products and convolutions.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Rung:
     form: str | None = None
     hal_device: str | None = None
     features: tuple[str, ...] = ()
+    kernels: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Step:
     name: str
     options: tuple[str, ...]
     targets: tuple[Target, ...]
+    kernels: bool = False
 
 
 def combined_ladder(targets: Sequence[Target]) -> tuple[Step, ...]:
@@ -107,7 +110,9 @@ def _step(targets: Sequence[Target], rungs: Sequence[Rung]) -> Step:
         level = next(option for option in options if option.startswith(_LEVEL)).removeprefix(_LEVEL)
         forms = [f", {t.device}: {r.form}" for t, r in zip(targets, rungs, strict=True) if r.form]
         name = f"{level} for all targets{''.join(forms)}"
-    return Step(name, options, tuple(_in_form(t, r) for t, r in zip(targets, rungs, strict=True)))
+    # Kernels are made for one device: an artifact for several has the program in one form for all.
+    kernels = len(rungs) == 1 and rungs[0].kernels
+    return Step(name, options, tuple(_in_form(t, r) for t, r in zip(targets, rungs, strict=True)), kernels)
 
 
 def _in_form(target: Target, rung: Rung) -> Target:
