@@ -14,6 +14,8 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
+from pipeline.cpu_kernels.writing import BYTES, OPERATIONS
+
 FILE = "<node>"
 """The file whose line n stands for the FX node number n (see `source_lines.numbered`)."""
 
@@ -46,10 +48,16 @@ def _functions(executable: ir.Operation) -> Iterator[tuple[str, dict[str, Any]]]
             _symbol(function),
             {
                 "nodes": _origins(inside),
-                "operations": _total(_operations(op) for op in inside if _computes(op)),
-                "bytes": _total(_bytes(op) for op in inside),
+                "operations": _said(function, OPERATIONS)
+                or _total(_operations(op) for op in inside if _computes(op)),
+                "bytes": _said(function, BYTES) or _total(_bytes(op) for op in inside),
             },
         )
+
+
+def _said(function: ir.Operation, name: str) -> int | None:
+    """What a kernel of ours says of itself."""
+    return ir.IntegerAttr(function.attributes[name]).value if name in function.attributes else None
 
 
 def _origins(inside: list[ir.Operation]) -> list[int]:
