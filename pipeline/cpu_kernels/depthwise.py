@@ -45,7 +45,7 @@ class _Writer:
         self._own = convolution
         self._bindings = 3 + len(epilogue.extra)
         self._index = Indices()
-        self._batch, self._rows, self._row = convolution.shape.counts
+        self._batch, self._rows, self._row = convolution.shape.known
         self._channels = convolution.shape.columns
         self._results = Results(convolution.shape, convolution.unit, epilogue, self._index)
         self._vector = f"vector<{convolution.unit.lanes}xf32>"
@@ -62,7 +62,7 @@ class _Writer:
         workgroups = (self._rows, self._batch)
         window = math.prod(self._own.window)
         operations = 2 * self._own.shape.rows * self._channels * window
-        tensors = self._own.image.size + window * self._channels + self._results.size
+        tensors = (self._own.image.size or 0) + window * self._channels + self._results.size
         work = Work(operations, 4 * tensors)
         return executable(symbol, self._bindings, workgroups, [*self._index.lines(), *lines], work)
 
@@ -70,7 +70,7 @@ class _Writer:
         zero = self._index(0)
         image = self._own.image
         return [
-            f"%image = stream.binding.subspan %arg0[{zero}] : !stream.binding -> {image.memory}",
+            *image.bind("%image", 0, "f32", self._index),
             f"%window = stream.binding.subspan %arg1[{zero}] : !stream.binding -> {self._window}",
             *self._results.bind(2),
             "%y = stream.dispatch.workgroup.id[0] : index",

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from .values import static_shape
-from .views import View, view_of
+from .values import row_shape, static_shape
+from .views import Counts, View, view_of
 
 _BODY = {
     *(
@@ -61,7 +61,7 @@ class Epilogue:
         return [extra.memory for extra in self.extra.values()]
 
 
-def find(start: ir.Value, counts: Sequence[int]) -> Epilogue:
+def find(start: ir.Value, counts: Counts) -> Epilogue:
     """The loops that `start` goes through, as far as one value comes out of them; counts: of its rows."""
     best = Epilogue(start, start)
     group: dict[ir.Value, None] = {start: None}
@@ -92,14 +92,12 @@ def _users(value: ir.Value) -> list[ir.Operation]:
     return [use.owner.operation for use in value.uses]
 
 
-def _takes(
-    op: ir.Operation, group: dict[ir.Value, None], counts: Sequence[int]
-) -> dict[ir.Value, Extra] | None:
+def _takes(op: ir.Operation, group: dict[ir.Value, None], counts: Counts) -> dict[ir.Value, Extra] | None:
     """The extra tensors of `op`; None where it is no loop of the kind."""
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
         before, after = static_shape(op.operands[0].type), static_shape(op.results[0].type)
         return {} if before and after and before[-1] == after[-1] else None
-    if op.name != "linalg.generic" or len(op.results) != 1 or not _is_elementwise(op):
+    if op.name != "linalg.generic" or len(op.results) != 1 or not _is_elementwise(op, counts):
         return None
     found: dict[ir.Value, Extra] = {}
     rank = op.results[0].type.rank
@@ -116,8 +114,8 @@ def _takes(
     return found
 
 
-def _is_elementwise(op: ir.Operation) -> bool:
-    shape = static_shape(op.results[0].type)
+def _is_elementwise(op: ir.Operation, counts: Counts) -> bool:
+    shape = row_shape(op.results[0].type, counts)
     maps = list(op.attributes["indexing_maps"])
     return (
         shape is not None
@@ -151,19 +149,25 @@ def _body(op: ir.Operation) -> list[ir.Operation]:
     return [inner.operation for inner in op.regions[0].blocks[0].operations]
 
 
-def _extra(
-    value: ir.Value, map_: ir.AffineMap, type_: ir.RankedTensorType, counts: Sequence[int]
-) -> Extra | None:
-    shape = static_shape(value.type)
+def _extra(value: ir.Value, map_: ir.AffineMap, type_: ir.RankedTensorType, counts: Counts) -> Extra | None:
+    shape = row_shape(value.type, counts)
     if shape is None or str(value.type.element_type) not in ("f32", "i1"):
         return None
-    if map_ == ir.AffineMap.get_identity(type_.rank) and shape == tuple(type_.shape):
+    if map_ == ir.AffineMap.get_identity(type_.rank) and shape == row_shape(type_, counts):
         return Extra(*view_of(value, counts))
+    sizes = static_shape(value.type)
+    return None if sizes is None else _repeated(value, map_, type_, counts, sizes)
+
+
+def _repeated(
+    value: ir.Value, map_: ir.AffineMap, type_: ir.RankedTensorType, counts: Counts, shape: Sequence[int]
+) -> Extra | None:
+    """What is the same for all rows, or for some dimensions of them."""
     last = ir.AffineExpr.get_dim(type_.rank - 1)
     long = [place for place, size in zip(map_.results, shape, strict=True) if size > 1]
     if long == [last] and math.prod(shape) == type_.shape[-1]:
         return Extra(value, None)
-    repeated = list(type_.shape[:-1]) == list(counts) and long and long[-1] == last
+    repeated = tuple(type_.shape[:-1]) == counts and long and long[-1] == last
     return Extra(value, View(math.prod(shape), _repeats(shape, map_, type_.rank))) if repeated else None
 
 

@@ -21,6 +21,9 @@ from .writing import Columns, Results, Work, executable
 # Rows that one workgroup takes; what it reads of them stays in the second-level cache for all panels.
 _CHUNK = 224
 
+# Heights of blocks, below the tile's, where only the call tells how many rows there are.
+_LOW = (4, 1)
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -72,7 +75,7 @@ class _Writer:
         self._columns: list[Columns] = []
         self._panels = f"memref<{product.panels}x{product.depth}x{product.width}xf32>"
         # Blocks of rows are as even as can be: the first ones have `_rows` rows, the others one less.
-        height = product.shape.rows
+        height = product.shape.rows if not product.shape.is_open else product.tile.rows
         self._blocks = -(-height // product.tile.rows)
         self._rows = -(-height // self._blocks)
         self._tall = height - self._blocks * (self._rows - 1)
@@ -80,11 +83,17 @@ class _Writer:
 
     def text(self, symbol: str) -> str:
         """The whole."""
-        lines = [*self._bind(), *self._chunk()]
-        workgroups = (self._product.panels, -(-self._blocks // self._per_chunk))
         product = self._product
+        if product.shape.is_open:
+            lines = [*self._bind(), *self._open_chunk()]
+            workgroups = (product.panels, _CHUNK)
+            return executable(symbol, self._bindings, workgroups, [*self._index.lines(), *lines], None)
+        lines = [*self._bind(), *self._chunk()]
+        workgroups = (product.panels, -(-self._blocks // self._per_chunk))
         operations = 2 * product.shape.rows * product.depth * product.shape.columns
-        tensors = product.left.size + product.panels * product.depth * product.width + self._results.size
+        tensors = (
+            (product.left.size or 0) + product.panels * product.depth * product.width + self._results.size
+        )
         work = Work(operations, 4 * tensors)
         return executable(symbol, self._bindings, workgroups, [*self._index.lines(), *lines], work)
 
@@ -92,7 +101,7 @@ class _Writer:
         zero = self._index(0)
         lines, self._columns = self._results.columns("col", "%column", self._product.tile.vectors)
         return [
-            f"%left = stream.binding.subspan %arg0[{zero}] : !stream.binding -> {self._product.left.memory}",
+            *self._product.left.bind("%left", 0, "f32", self._index),
             f"%panels = stream.binding.subspan %arg1[{zero}] : !stream.binding -> {self._panels}",
             *self._results.bind(2),
             "%panel = stream.dispatch.workgroup.id[0] : index",
@@ -131,14 +140,42 @@ class _Writer:
             f"%{prefix}before = arith.muli %{prefix}block, {self._index(rows)} : index",
             f"{start} = arith.addi %{prefix}before, {self._index(skipped)} : index",
         ]
-        numbers = []
+        return [*lines, *self._block(rows, prefix), "}"]
+
+    def _open_chunk(self) -> list[str]:
+        """Blocks of the greatest height that the workgroup's rows allow; the last one ends with them."""
+        lines = [
+            f"%first = arith.muli %chunk, {self._index(_CHUNK)} : index",
+            f"%next = arith.addi %first, {self._index(_CHUNK)} : index",
+            "%last = arith.minsi %next, %rows : index",
+            "%mine = arith.subi %last, %first : index",
+        ]
+        heights = [self._product.tile.rows, *(height for height in _LOW if height < self._product.tile.rows)]
+        for height in heights:
+            own = f"%h{height}"
+            lines += [
+                f"{own}fits = arith.cmpi sge, %mine, {self._index(height)} : index",
+                f"scf.if {own}fits {{",
+                f"{own}latest = arith.subi %last, {self._index(height)} : index",
+                f"scf.for {own}next = %first to %last step {self._index(height)} {{",
+                f"{own}start = arith.minsi {own}next, {own}latest : index",
+                *self._block(height, f"h{height}"),
+                "}",
+                "} else {",
+            ]
+        return [*lines, *["}"] * len(heights)]
+
+    def _block(self, rows: int, prefix: str) -> list[str]:
+        """The results of so many rows from `%...start` on."""
+        lines: list[str] = []
+        numbers: list[Row] = []
         for r in range(rows):
-            lines.append(f"%{prefix}row{r} = arith.addi {start}, {self._index(r)} : index")
+            lines.append(f"%{prefix}row{r} = arith.addi %{prefix}start, {self._index(r)} : index")
             text, row = self._numbers(f"%{prefix}row{r}")
             lines += [*text, *self._product.left.start(f"%{prefix}from{r}", row, self._index)]
             numbers.append(row)
         sums, text = self._sums(rows, prefix)
-        return [*lines, *text, *self._finish(numbers, prefix, sums), "}"]
+        return [*lines, *text, *self._finish(numbers, prefix, sums)]
 
     def _numbers(self, row: str) -> tuple[list[str], Row]:
         """The row's number in each dimension that counts rows."""
@@ -146,7 +183,7 @@ class _Writer:
         numbers: list[str] = []
         rest = row
         for i, count in reversed(list(enumerate(self._product.shape.counts))):
-            if i == 0:
+            if i == 0 or count is None:
                 numbers.insert(0, rest)
                 continue
             lines.append(f"{row}d{i} = arith.remui {rest}, {self._index(count)} : index")

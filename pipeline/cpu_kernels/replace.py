@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
-from iree.compiler.dialects import tensor
+from iree.compiler.dialects import arith, tensor
 
 from . import attention as attention_kernel
 from . import attention_pattern, depthwise, panels
@@ -21,8 +21,8 @@ from .isa import Tile, VectorUnit
 from .packing import packed, packed_keys, padded
 from .panels import PanelProduct, Steps
 from .replaced import Replaced
-from .values import Constants, is_zeros, static_shape
-from .views import View, view_of
+from .values import Constants, is_zeros, row_shape, static_shape
+from .views import Counts, View, view_of
 
 # What a kernel of attention may keep of scores: a quarter of the stack that IREE is told to allow.
 _ROWS_BYTES = 1 << 18
@@ -51,35 +51,32 @@ class _Replacer:
 
     def _matmul(self, op: ir.Operation, constants: Constants) -> None:
         left, right, start = op.operands
-        shapes = [static_shape(value.type) for value in (left, right)]
+        counts: Counts = (None,) if left.type.is_dynamic_dim(0) else (left.type.get_dim_size(0),)
+        known = row_shape(left.type, counts) and static_shape(right.type)
         if (
             not _is_f32(op)
-            or None in shapes
+            or not known
             or right not in constants
             or not is_zeros(start)
             or _is_transposed(op)
         ):
             return
-        (rows, depth), (_, columns) = left.type.shape, right.type.shape
-        if rows < 4 or depth < 8:
+        (rows,), (depth, columns) = counts, right.type.shape
+        if depth < 8 or (rows is not None and rows < 4):
             return
-        result = Replaced(op, (rows,))
-        stride = depth + _apart(depth)
+        result = Replaced(op, counts)
+        stride = depth + (_apart(depth) if rows is not None else 0)
         with ir.InsertionPoint(result.place), op.location:
             product = PanelProduct(
                 result.shape,
-                View(rows * stride, (stride,)),
+                View(None if rows is None else rows * stride, (stride,)),
                 (Steps(depth, 1),),
                 Tile.for_columns(columns, self._unit),
                 self._unit,
             )
             factors = [padded(left, [0, stride - depth]), packed(right, product)]
-            self._dispatch(
-                "product" + _sizes(product),
-                panels.kernel_text("@@", product, result.epilogue),
-                factors,
-                result,
-            )
+            text = panels.kernel_text("@@", product, result.epilogue)
+            self._dispatch("product" + _sizes(product), text, factors, result)
 
     def _convolution(self, op: ir.Operation, constants: Constants) -> None:
         weight, start = list(op.operands)[1:]
@@ -97,7 +94,7 @@ class _Replacer:
 
     def _product_of_windows(self, op: ir.Operation, result: Replaced) -> tuple[ir.Value, PanelProduct]:
         """What holds the images, and the product."""
-        image, view = view_of(op.operands[0], op.operands[0].type.shape[:3])
+        image, view = view_of(op.operands[0], tuple(op.operands[0].type.shape[:3]))
         tall, wide, channels, columns = op.operands[1].type.shape
         (down, right), (dilated_down, dilated_right) = (
             _numbers(op, name) for name in ("strides", "dilations")
@@ -123,7 +120,7 @@ class _Replacer:
             (down, right) for down, right in (_numbers(op, name) for name in ("strides", "dilations"))
         )
         result = Replaced(op, tuple(op.results[0].type.shape[:3]))
-        image, view = view_of(op.operands[0], op.operands[0].type.shape[:3])
+        image, view = view_of(op.operands[0], tuple(op.operands[0].type.shape[:3]))
         convolution = Depthwise(result.shape, view, (tall, wide), steps, dilation, self._unit)
         with ir.InsertionPoint(result.place), op.location:
             flat = ir.RankedTensorType.get([tall * wide, channels], window.type.element_type)
@@ -155,15 +152,24 @@ class _Replacer:
         operands = [*factors, *result.epilogue.operands()]
         result.replace(self._call(self._symbol(name, text), operands, result.type))
 
-    def _call(self, symbol: str, operands: Sequence[ir.Value], type_: ir.Type) -> ir.Value:
+    def _call(self, symbol: str, operands: Sequence[ir.Value], type_: ir.RankedTensorType) -> ir.Value:
+        """Of a kernel, told how many rows there are where `type_` does not say it."""
+        given, sizes = list(operands), []
+        if not type_.has_static_shape:
+            rows = tensor.dim(operands[0], arith.constant(ir.IndexType.get(), 0))
+            given.append(arith.index_cast(ir.IntegerType.get_signless(32), rows))
+            sizes = [rows]
+        of_operands = [rows for value in operands if not value.type.has_static_shape for rows in sizes]
         return ir.Operation.create(
             "flow.dispatch",
             results=[type_],
-            operands=operands,
+            operands=[*sizes, *given, *of_operands, *sizes],
             attributes={
                 "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([symbol, symbol])]),
                 "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), -1)]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(operands), 0, 0]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                    [len(sizes), len(given), len(of_operands), len(sizes)]
+                ),
             },
         ).result
 
@@ -188,7 +194,8 @@ _RULES: dict[str, Callable[[_Replacer, ir.Operation, Constants], None]] = {
 
 def _sizes(product: PanelProduct) -> str:
     """Rows, depth and columns, for the name of a kernel."""
-    return f"_{product.shape.rows}x{product.depth}x{product.shape.columns}"
+    rows = "open" if product.shape.is_open else product.shape.rows
+    return f"_{rows}x{product.depth}x{product.shape.columns}"
 
 
 def _is_f32(op: ir.Operation) -> bool:

@@ -9,13 +9,13 @@ from iree.compiler.dialects import tensor
 
 from . import epilogues
 from .epilogues import constant_text
-from .views import Border, Shape
+from .views import Border, Counts, Shape
 
 
 class Replaced:
     """What a kernel computes in the place of `op`: its epilogue too, and the border that is put around images."""
 
-    def __init__(self, op: ir.Operation, counts: tuple[int, ...]) -> None:
+    def __init__(self, op: ir.Operation, counts: Counts) -> None:
         self._op = op
         self.epilogue = epilogues.find(op.results[0], counts)
         self._pads: list[ir.Operation] = []
@@ -32,7 +32,8 @@ class Replaced:
     @property
     def type(self) -> ir.RankedTensorType:
         """With the border; of matrices [rows, columns]."""
-        return ir.RankedTensorType.get([*self.shape.padded, self.shape.columns], ir.F32Type.get())
+        open_ = [ir.ShapedType.get_dynamic_size()] if self.shape.is_open else []
+        return ir.RankedTensorType.get([*open_, *self.shape.padded, self.shape.columns], ir.F32Type.get())
 
     def replace(self, made: ir.Value) -> None:
         """Puts `made` in the place of what the operation, its epilogue and its padding compute."""
@@ -50,7 +51,7 @@ class Replaced:
         border = self.shape.border
         if border is None:
             return made
-        offsets, sizes = [0, border.top, border.left, 0], [*self.shape.counts, self.shape.columns]
+        offsets, sizes = [0, border.top, border.left, 0], [*self.shape.known, self.shape.columns]
         return tensor.extract_slice(
             ir.RankedTensorType.get(sizes, ir.F32Type.get()), made, [], [], [], offsets, sizes, [1] * 4
         )

@@ -5,12 +5,22 @@ from __future__ import annotations
 from iree.compiler import ir
 from iree.compiler.dialects import arith, linalg, tensor
 
+from .views import Counts
+
 
 def static_shape(type_: ir.Type) -> tuple[int, ...] | None:
     """The sizes of a tensor type; None where one is open or there are no elements."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape or 0 in type_.shape:
         return None
     return tuple(type_.shape)
+
+
+def row_shape(type_: ir.Type, counts: Counts) -> Counts | None:
+    """As `static_shape`, or (None, columns) where `counts` say that the number of rows is open."""
+    is_matrix = isinstance(type_, ir.RankedTensorType) and type_.rank == 2
+    if None in counts and is_matrix and type_.is_dynamic_dim(0) and not type_.is_dynamic_dim(1):
+        return (None, type_.get_dim_size(1)) if type_.get_dim_size(1) else None
+    return static_shape(type_)
 
 
 def is_zeros(value: ir.Value) -> bool:

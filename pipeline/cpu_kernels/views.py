@@ -25,19 +25,34 @@ class Indices:
 
 @dataclass(frozen=True)
 class View:
-    """Rows of a tensor in memory. size: elements of the tensor. offset: of the first row's first element.
+    """Rows of a tensor in memory. size: elements of the tensor; None: it has as many rows as `%rows` says.
 
     strides: elements from a row to the next, for each dimension that counts rows, from the slowest.
+    offset: of the first row's first element.
     """
 
-    size: int
+    size: int | None
     strides: tuple[int, ...]
     offset: int = 0
 
     @property
     def memory(self) -> str:
         """The type of the tensor's memory."""
-        return f"memref<{self.size}xf32>"
+        return self.memory_of("f32")
+
+    def memory_of(self, element: str) -> str:
+        """The type of the memory of elements of another type."""
+        return f"memref<{'?' if self.size is None else self.size}x{element}>"
+
+    def bind(self, name: str, binding: int, element: str, index: Indices) -> list[str]:
+        """Lines that give the tensor's memory the name `name`."""
+        subspan = f"{name} = stream.binding.subspan %arg{binding}[{index(0)}] : !stream.binding"
+        if self.size is not None:
+            return [f"{subspan} -> {self.memory_of(element)}"]
+        return [
+            f"{name}size = arith.muli %rows, {index(self.strides[0])} : index",
+            f"{subspan} -> {self.memory_of(element)}{{{name}size}}",
+        ]
 
     def start(self, name: str, row: Row, index: Indices) -> list[str]:
         """Lines that compute where `row` begins, as `name`."""
@@ -51,6 +66,9 @@ class View:
             total = sum_
         return lines
 
+
+Counts = tuple[int | None, ...]
+"""Of rows, by dimension, from the slowest."""
 
 Row = Sequence[str]
 """The names of a row's numbers in each dimension that counts rows, from the slowest."""
@@ -71,49 +89,62 @@ class Border:
 class Shape:
     """What a kernel computes: `columns` for each row; counts: of rows, by dimension, from the slowest.
 
+    Where only a call tells the number of rows, counts are (None,).
     border: around images (batch, rows, pixels of a row), in the memory of the result.
     """
 
-    counts: tuple[int, ...]
+    counts: Counts
     columns: int
     border: Border | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether only a call tells how many rows there are."""
+        return None in self.counts
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """The counts, where they are known."""
+        return tuple(count for count in self.counts if count is not None)
+
+    @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return math.prod(self.counts)
+        """How many rows there are, where that is known."""
+        return math.prod(self.known)
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """The counts with the border."""
+        """The known counts with the border."""
         if self.border is None:
-            return self.counts
-        batch, rows, pixels = self.counts
+            return self.known
+        batch, rows, pixels = self.known
         border = self.border
         return (batch, rows + border.top + border.bottom, pixels + border.left + border.right)
 
     @property
     def view(self) -> View:
         """The rows in the memory of the result."""
+        if self.is_open:
+            return View(None, (self.columns,))
         padded = self.padded
         strides = tuple(math.prod(padded[i + 1 :]) * self.columns for i in range(len(padded)))
         offset = self.border.top * strides[1] + self.border.left * strides[2] if self.border else 0
         return View(math.prod(padded) * self.columns, strides, offset)
 
 
-def view_of(value: ir.Value, counts: Sequence[int]) -> tuple[ir.Value, View]:
+def view_of(value: ir.Value, counts: Counts) -> tuple[ir.Value, View]:
     """The memory that holds `value`, and its rows there, counted as `counts` says: slices are read where they are."""
     whole = _whole(value, counts)
     if whole is None:
         columns = value.type.shape[-1]
-        return value, Shape(tuple(counts), columns).view
+        return value, Shape(counts, columns).view
     strides = _strides(whole.type.shape)
     offsets = list(ir.DenseI64ArrayAttr(value.owner.attributes["static_offsets"]))
     offset = sum(place * stride for place, stride in zip(offsets, strides, strict=True))
     return whole, View(math.prod(whole.type.shape), tuple(strides[:-1]), offset)
 
 
-def _whole(value: ir.Value, counts: Sequence[int]) -> ir.Value | None:
+def _whole(value: ir.Value, counts: Counts) -> ir.Value | None:
     """What `value` is a slice of, where that is one of neighbours in each dimension."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "tensor.extract_slice":
         return None

@@ -21,23 +21,35 @@ class Work:
 
 
 def executable(
-    symbol: str, bindings: int, workgroups: Sequence[int], lines: Sequence[str], work: Work
+    symbol: str, bindings: int, workgroups: tuple[int, int], lines: Sequence[str], work: Work | None
 ) -> str:
-    """The executable `symbol` with the entry point of the same name, which gets `bindings` tensors."""
-    attributes = f"{OPERATIONS} = {work.operations} : i64, {BYTES} = {work.bytes} : i64"
-    arguments = ", ".join(f"%arg{i}: !stream.binding" for i in range(bindings))
+    """The executable `symbol` with the entry point of the same name, which gets `bindings` tensors.
+
+    work: None for a kernel that is told by the call how many rows there are: `%rows` for it, and `workgroups` are for
+    the columns and how many rows each takes.
+    """
+    arguments = [f"%arg{i}: !stream.binding" for i in range(bindings)]
     x, y = workgroups
+    if work is None:
+        arguments.append("%open: i32")
+        lines = ["%rows = arith.index_cast %open : i32 to index", *lines]
+        count = f"%each = arith.constant {y} : index\n      %y = arith.ceildivui %w, %each : index"
+        told, attributes = "%w: index", ""
+    else:
+        told = ""
+        count = f"%y = arith.constant {y} : index"
+        attributes = f" attributes {{{OPERATIONS} = {work.operations} : i64, {BYTES} = {work.bytes} : i64}}"
     body = "\n".join(f"        {line}" for line in lines)
     return f"""
   stream.executable private @{symbol} {{
-    stream.executable.export public @{symbol} workgroups() -> (index, index, index) {{
+    stream.executable.export public @{symbol} workgroups({told}) -> (index, index, index) {{
       %x = arith.constant {x} : index
-      %y = arith.constant {y} : index
+      {count}
       %z = arith.constant 1 : index
       stream.return %x, %y, %z : index, index, index
     }}
     builtin.module {{
-      func.func @{symbol}({arguments}) attributes {{{attributes}}} {{
+      func.func @{symbol}({", ".join(arguments)}){attributes} {{
 {body}
         return
       }}
@@ -81,28 +93,31 @@ class Results:
 
     @property
     def extra_size(self) -> int:
-        """Elements that the epilogue reads beside."""
+        """Elements that the epilogue reads beside, of tensors whose size is known."""
         views = [extra.view for extra in self._epilogue.extra.values()]
-        return sum(self._shape.columns if view is None else view.size for view in views)
+        return sum(self._shape.columns if view is None else view.size or 0 for view in views)
 
     @property
     def size(self) -> int:
-        """Elements of the result, and of what the epilogue reads beside."""
-        return self._shape.view.size + self.extra_size
+        """Elements of the result and of what the epilogue reads beside, where they are known."""
+        return (self._shape.view.size or 0) + self.extra_size
 
     def bind(self, first: int) -> list[str]:
         """The memory of the epilogue's tensors and of the result, from binding number `first`."""
         result = first + len(self._epilogue.extra)
-        return [*self.bind_extra(first), _bound("%out", result, self._shape.view.memory, self._index)]
+        return [*self.bind_extra(first), *self._shape.view.bind("%out", result, "f32", self._index)]
 
     def bind_extra(self, first: int) -> list[str]:
         """The memory of the epilogue's tensors, from binding number `first`."""
-        names = [f"%extra{number}" for number in range(len(self._epilogue.extra))]
-        return [
+        lines = [
             f"%zero = arith.constant dense<0.0> : {self._vector}",
             f"%nothing = arith.constant dense<0> : vector<{self._lanes}xi8>",
-            *(_bound(name, first + i, self._memory(name), self._index) for i, name in enumerate(names)),
         ]
+        for number in range(len(self._epilogue.extra)):
+            name = f"%extra{number}"
+            view = self._views.get(name, View(self._shape.columns, ()))
+            lines += view.bind(name, first + number, self._elements.get(name, "f32"), self._index)
+        return lines
 
     def columns(self, name: str, first: str, vectors: int) -> tuple[list[str], list[Columns]]:
         """`vectors` vectors of columns from `first` on, and the lines before their use."""
@@ -194,10 +209,8 @@ class Results:
         return [*lines, *["}"] * len(area)]
 
     def _memory(self, name: str) -> str:
-        element = self._elements.get(name, "f32")
-        if name in self._views:
-            return f"memref<{self._views[name].size}x{element}>"
-        return f"memref<{self._shape.columns}x{element}>"
+        view = self._views.get(name, View(self._shape.columns, ()))
+        return view.memory_of(self._elements.get(name, "f32"))
 
     def _load(self, name: str, memory: str, start: str | None, columns: Columns) -> list[str]:
         """A vector of the row that begins at `start`, or of what is the same for all rows."""
@@ -228,7 +241,3 @@ class Results:
             return [*lines, f"vector.store {name}, %out[{place}] : {type_}, {self._vector}"]
         masked = f"{type_}, vector<{self._lanes}xi1>, {self._vector}"
         return [*lines, f"vector.maskedstore %out[{place}], {columns.mask}, {name} : {masked}"]
-
-
-def _bound(name: str, binding: int, memory: str, index: Indices) -> str:
-    return f"{name} = stream.binding.subspan %arg{binding}[{index(0)}] : !stream.binding -> {memory}"

@@ -276,11 +276,43 @@ def test_switched_off() -> None:
         torch.testing.assert_close(run(x), layer(x))
 
 
-def test_open_sizes_are_left_to_iree() -> None:
-    layer = nn.Linear(16, 20).eval()
-    run = pipeline.compile(layer, args=(rand(8, 16),), dynamic_shapes=({0: torch.export.Dim("rows")},))
+def test_open_rows() -> None:
+    """As many rows as a call has: below, at and beyond what a block and a workgroup take."""
+    model = nn.Sequential(nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 33), nn.ReLU()).eval()
+    printed: list[str] = []
+    run = pipeline.compile(
+        model,
+        args=(rand(8, 48),),
+        dynamic_shapes=({0: torch.export.Dim("rows", min=0)},),
+        print_after=["iree"],
+        on_print=lambda _, text: printed.append(text),
+    )
+    assert printed[0].count("flow.dispatch @product_open") == 2 or platform.machine() != "x86_64"
+    for rows in (0, 1, 3, 4, 5, 13, 14, 15, 28, 29, 223, 224, 225, 300, 460):
+        x = rand(rows, 48)
+        with torch.no_grad():
+            torch.testing.assert_close(run(x), model(x))
+
+
+def test_open_rows_with_a_residual() -> None:
+    def run(layer: nn.Module, x: Tensor) -> Tensor:
+        return torch.relu(layer(x) * 0.5 + x)
+
+    model = Calls(run, nn.Linear(24, 24)).eval()
+    compiled_ = pipeline.compile(
+        model, args=(rand(9, 24),), dynamic_shapes=(({0: torch.export.Dim("rows")},),)
+    )
+    for rows in (1, 9, 40):
+        x = rand(rows, 24)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled_(x), model(x))
+
+
+def test_images_of_open_sizes_are_left_to_iree() -> None:
+    layer = nn.Conv2d(3, 8, 3).eval()
+    run = pipeline.compile(layer, args=(rand(2, 3, 9, 9),), dynamic_shapes=({0: torch.export.Dim("batch")},))
     with torch.no_grad():
-        torch.testing.assert_close(run(rand(11, 16)), layer(rand(11, 16)))
+        torch.testing.assert_close(run(rand(5, 3, 9, 9)), layer(rand(5, 3, 9, 9)))
 
 
 def test_several_threads() -> None:
