@@ -18,6 +18,8 @@ from unittest import mock
 import torch
 from torch._functorch import eager_transforms, vmap
 from torch.export import ExportedProgram
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 
 # Whichever of torch.func's transforms runs, it enters one of these.
 _LEVELS = (
@@ -25,6 +27,7 @@ _LEVELS = (
     (eager_transforms, "_grad_increment_nesting"),
     (eager_transforms, "_jvp_increment_nesting"),
     (eager_transforms, "_func_increment_nesting"),
+    (eager_transforms, "lazy_dynamo_disallow"),  # of `linearize` alone, which has no level
 )
 
 
@@ -49,7 +52,8 @@ def export(
                 raise
     from torch.export._trace import _export
 
-    return _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
+    with mock.patch.object(eager_transforms, "lazy_dynamo_disallow", _linearized):
+        return _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
 
 
 @contextlib.contextmanager
@@ -65,6 +69,25 @@ def _stopping_at_transforms() -> Iterator[list[str]]:
         for module, name in _LEVELS:
             patches.enter_context(mock.patch.object(module, name, stop))
         yield noted
+
+
+def _linearized(traced_or_folded: Callable[..., Any]) -> Callable[..., Any]:
+    """`linearize` without a trace of its own, whose graph would hold tensors of the outer trace as constants."""
+    return _untraced if traced_or_folded is make_fx else _unfolded
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Callable[..., list[Any]]]:
+    """In place of `make_fx`: what its graph would compute, from the tangents of each call."""
+
+    def trace(_example: Any) -> Callable[..., list[Any]]:
+        return lambda *tangents: tree_leaves(function(tangents))
+
+    return trace
+
+
+def _unfolded(graph: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """In place of the folding of constants, which the outer graph has its own passes for."""
+    return graph
 
 
 def _has_signature(function: Callable[..., Any]) -> bool:
