@@ -18,8 +18,9 @@ from unittest import mock
 import torch
 from torch._functorch import eager_transforms, vmap
 from torch.export import ExportedProgram
+from torch.func import jvp
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 # Whichever of torch.func's transforms runs, it enters one of these.
 _LEVELS = (
@@ -50,10 +51,13 @@ def export(
         except Exception:
             if not transforms:
                 raise
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
     from torch.export._trace import _export
 
     with mock.patch.object(eager_transforms, "lazy_dynamo_disallow", _linearized):
-        return _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
+        found = _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
+    # Below the transforms checks have tokens already, which run_decompositions takes for arguments of the user's.
+    return _remove_effect_tokens(found)
 
 
 @contextlib.contextmanager
@@ -77,12 +81,19 @@ def _linearized(traced_or_folded: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Callable[..., list[Any]]]:
-    """In place of `make_fx`: what its graph would compute, from the tangents of each call."""
+    """In place of `make_fx`: what its graph would compute, from the tangents of each call.
 
-    def trace(_example: Any) -> Callable[..., list[Any]]:
-        return lambda *tangents: tree_leaves(function(tangents))
+    function: a closure of `linearize` that makes dual numbers, which `vmap` knows nothing of; `jvp` has the same
+    results, and `vmap` knows it.
+    """
+    closed = inspect.getclosurevars(function).nonlocals
+    structure = closed["primals_argspec"]
+    primals = tree_unflatten(closed["flat_primals"], structure)
 
-    return trace
+    def derivative(*tangents: Any) -> list[Any]:
+        return tree_leaves(jvp(closed["func"], primals, tree_unflatten(tangents, structure))[1])
+
+    return lambda _example: derivative
 
 
 def _unfolded(graph: Callable[..., list[Any]]) -> Callable[..., list[Any]]:

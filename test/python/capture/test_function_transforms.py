@@ -86,9 +86,9 @@ def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
     return (parameters["weight"] @ x + parameters["bias"]).tanh().square().sum()
 
 
-def linearized(x: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
+def linearized(x: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     value, derivative = linearize(lambda x: wave(x) * x, x)
-    return value, torch.stack([derivative(row) for row in tangents])
+    return value, derivative(tangents[0]), vmap(derivative)(tangents)
 
 
 MODELS = [nn.Linear(4, 2) for _ in range(3)]
