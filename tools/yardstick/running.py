@@ -13,18 +13,22 @@ import pipeline
 from pipeline.runtime.errors import RuntimeRoomError
 
 from . import programs, transforms
-from .cases import AHEAD, Case
+from .cases import AHEAD, JUST_IN_TIME, Case
 
 CASES: dict[str, Case] = {**transforms.CASES, **programs.CASES}
 
 RIGHT, IN_EAGER, REFUSED = "right", "right, partly in eager", "refused"
+OF_PYTORCH = "wrong or failing in PyTorch's own backend too"
 WRONG, FAILED = "wrong", "failed"
 BAD = (WRONG, FAILED)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """status: right; right with operators left to eager; refused in words of ours; wrong; failed in another way."""
+    """status: right; right with operators left to eager; refused in words of ours; wrong; failed in another way.
+
+    What is wrong or fails in `torch.compile` with PyTorch's backend "aot_eager" too says nothing of ours.
+    """
 
     status: str
     message: str = ""
@@ -41,10 +45,17 @@ class _Effects:
 
 def judge(case: Case, way: str) -> Verdict:
     """Compiles the case in one of `WAYS` and compares each call with eager's. Raises nothing."""
-    torch._dynamo.reset()
     pipeline.counters(reset=True)
+    found = _tried(case, way)
+    if found.status in BAD and way == JUST_IN_TIME and _tried(case, way, "aot_eager").status in BAD:
+        return Verdict(OF_PYTORCH, found.message)
+    return found
+
+
+def _tried(case: Case, way: str, backend: str = "pipeline") -> Verdict:
+    torch._dynamo.reset()
     try:
-        compiled = _compiled(case, way)
+        compiled = _compiled(case, way, backend)
         for args in (case.args, *case.others):
             _compare(_call(compiled, case, args, way), _call(case.function, case, args, way))
     except AssertionError as error:
@@ -58,10 +69,10 @@ def judge(case: Case, way: str) -> Verdict:
     return Verdict(RIGHT)
 
 
-def _compiled(case: Case, way: str) -> Callable[..., Any]:
+def _compiled(case: Case, way: str, backend: str) -> Callable[..., Any]:
     if way == AHEAD:
         return pipeline.compile(case.function, args=_copies(case.args), dynamic_shapes=case.dynamic_shapes)
-    return torch.compile(case.function, backend="pipeline")
+    return torch.compile(case.function, backend=backend)
 
 
 def _refusal(error: BaseException | None) -> str:

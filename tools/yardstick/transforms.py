@@ -53,7 +53,8 @@ class Sorted(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        return torch.sort(x, dim)
+        values, places = torch.sort(x, dim)
+        return values, places
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
