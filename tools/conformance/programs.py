@@ -104,7 +104,9 @@ def gradients(
 ) -> list[Any]:
     """What the gradient program must give, in eager. called: what runs in place of the module."""
     wanted = differentiable(module, tensors)
-    return list(_step(called or module, wanted, len(tensors))(*map(fresh, tensors), *cotangents))
+    return list(
+        _step(module if called is None else called, wanted, len(tensors))(*map(fresh, tensors), *cotangents)
+    )
 
 
 def _step(module: Callable[..., Any], wanted: list[bool], count: int) -> Any:
