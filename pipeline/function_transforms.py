@@ -18,6 +18,9 @@ from unittest import mock
 import torch
 from torch._functorch import eager_transforms, vmap
 from torch.export import ExportedProgram
+from torch.func import jvp
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 # Whichever of torch.func's transforms runs, it enters one of these.
 _LEVELS = (
@@ -25,6 +28,7 @@ _LEVELS = (
     (eager_transforms, "_grad_increment_nesting"),
     (eager_transforms, "_jvp_increment_nesting"),
     (eager_transforms, "_func_increment_nesting"),
+    (eager_transforms, "lazy_dynamo_disallow"),  # of `linearize` alone, which has no level
 )
 
 
@@ -47,9 +51,13 @@ def export(
         except Exception:
             if not transforms:
                 raise
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
     from torch.export._trace import _export
 
-    return _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
+    with mock.patch.object(eager_transforms, "lazy_dynamo_disallow", _linearized):
+        found = _export(model, args, dict(kwargs or {}), pre_dispatch=False, **options)
+    # Below the transforms checks have tokens already, which run_decompositions takes for arguments of the user's.
+    return _remove_effect_tokens(found)
 
 
 @contextlib.contextmanager
@@ -65,6 +73,32 @@ def _stopping_at_transforms() -> Iterator[list[str]]:
         for module, name in _LEVELS:
             patches.enter_context(mock.patch.object(module, name, stop))
         yield noted
+
+
+def _linearized(traced_or_folded: Callable[..., Any]) -> Callable[..., Any]:
+    """`linearize` without a trace of its own, whose graph would hold tensors of the outer trace as constants."""
+    return _untraced if traced_or_folded is make_fx else _unfolded
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Callable[..., list[Any]]]:
+    """In place of `make_fx`: what its graph would compute, from the tangents of each call.
+
+    function: a closure of `linearize` that makes dual numbers, which `vmap` knows nothing of; `jvp` has the same
+    results, and `vmap` knows it.
+    """
+    closed = inspect.getclosurevars(function).nonlocals
+    structure = closed["primals_argspec"]
+    primals = tree_unflatten(closed["flat_primals"], structure)
+
+    def derivative(*tangents: Any) -> list[Any]:
+        return tree_leaves(jvp(closed["func"], primals, tree_unflatten(tangents, structure))[1])
+
+    return lambda _example: derivative
+
+
+def _unfolded(graph: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """In place of the folding of constants, which the outer graph has its own passes for."""
+    return graph
 
 
 def _has_signature(function: Callable[..., Any]) -> bool:

@@ -6,8 +6,7 @@ part's. By then it has decided which operations work in place: one that does is 
 before, which see the new values. So a part gets a barrier, which costs a copy of it, where the tensor it is inserted
 into depends on such a write and the part itself does not.
 
-A part of a tensor that is inserted into the same tensor gets one too: IREE copies it from place to place, which fails
-at run time where the two overlap.
+A part that is computed from the tensor that it is inserted into gets one too (`inserted_reads.py`).
 
 Before:  %r = <reads %a>;  %b = tensor.insert_slice %x into %a;  %w = <reads %b>;  tensor.concat dim(0) %w, %r
 After:   ...                     %held = util.optimization_barrier %r;             tensor.concat dim(0) %w, %held
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from .inserted_reads import Insertion
 from .tensor_views import VIEWS, viewed
 
 # What a value is handed through in the same memory.
@@ -39,32 +39,14 @@ def order_updates(module: ir.Module) -> None:
 def _order(block: ir.Block) -> None:
     operations = [op.operation for op in block.operations]
     updates = [op for op in operations if op.name in ("tensor.concat", "tensor.insert_slice")]
+    positions = {operation: number for number, operation in enumerate(operations)}
     for update in updates:
-        if _moves_within(update):
+        if update.name == "tensor.insert_slice" and Insertion(update, positions).reads_its_target():
             with ir.InsertionPoint(update):
                 update.operands[0] = _held(update.operands[0])
     for after in [_dependents(op) for op in operations if updates and _writes_what_is_read(op)]:
         for update in updates:
             _hold_parts(update, after)
-
-
-def _moves_within(update: ir.Operation) -> bool:
-    """Whether a part of a tensor is inserted into the same tensor, in whose memory both may be."""
-    if update.name != "tensor.insert_slice":
-        return False
-    part = viewed(update.operands[0], _VIEWS)
-    if isinstance(part.owner, ir.Block) or part.owner.operation.name != "tensor.extract_slice":
-        return False
-    before = list(_versions(part.owner.operation.operands[0]))
-    return any(version in before for version in _versions(update.operands[1]))
-
-
-def _versions(value: ir.Value) -> Iterator[ir.Value]:
-    """A tensor, and those that it was before parts were inserted."""
-    value = viewed(value, _VIEWS)
-    yield value
-    if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.insert_slice":
-        yield from _versions(value.owner.operation.operands[1])
 
 
 def _hold_parts(update: ir.Operation, after: set[ir.Operation]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pipeline.shape_lib import dtypes
 from pipeline.shape_lib.helpers.dims import assert_sizes, wrap_dims
 from pipeline.shape_lib.registry import dtype_function, shape_function
 
-from .registry import decomposes
+from .registry import Sample, call_samples, decomposes
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,38 @@ def zero_tensor(size: list[int], **options: Any) -> Tensor:
     import torch
 
     return torch.ops.aten.zeros.default(size, **options)
+
+
+@decomposes("aten._new_zeros_with_same_feature_meta.default")
+def zeros_for_a_tangent(x: Tensor, other: Tensor, *, self_num_batch_dims: int = 0) -> Tensor:
+    """Zeros like `other`, behind the batch dimensions of `x`: forward-mode AD under vmap makes its tangents so."""
+    import torch
+
+    size = [*x.shape[:self_num_batch_dims], *other.shape]
+    return torch.zeros(size, dtype=other.dtype, device=other.device)
+
+
+@shape_function("aten._new_zeros_with_same_feature_meta.default")
+def zeros_for_a_tangent_shape(x: list[int], other: list[int], self_num_batch_dims: int) -> list[int]:
+    """The batch dimensions of the first, then the sizes of the second."""
+    assert self_num_batch_dims <= len(x), "there are not so many batch dimensions"
+    return x[:self_num_batch_dims] + other
+
+
+@dtype_function("aten._new_zeros_with_same_feature_meta.default")
+def zeros_for_a_tangent_dtype(x: tuple[int, int], other: tuple[int, int], self_num_batch_dims: int) -> int:
+    """That of the second."""
+    _, dtype = other
+    return dtype
+
+
+@call_samples("aten._new_zeros_with_same_feature_meta.default")
+def zeros_for_a_tangent_samples() -> Iterator[Sample]:
+    """With and without batch dimensions, and of two dtypes."""
+    import torch
+
+    yield [torch.ones(2, 3), torch.ones(2, 3)], {}
+    yield [torch.ones(5, 4, 2, dtype=torch.float64), torch.ones(2, 3)], {"self_num_batch_dims": 2}
 
 
 @shape_function("aten._efficientzerotensor.default")

@@ -34,10 +34,42 @@ def nextafter(a: Tensor, b: Tensor) -> Tensor:
 
 @decomposes("aten.view.dtype")
 def view_bits(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Of bytes a conversion, since they wrap; of wider types whole."""
+    """Of bytes a conversion, since they wrap; of one wider width whole; of another width by shifts in int64."""
     import torch
 
-    return x.to(dtype) if {x.dtype, dtype} == {torch.int8, torch.uint8} else NotImplemented
+    if {x.dtype, dtype} == {torch.int8, torch.uint8}:
+        return x.to(dtype)
+    if (
+        x.element_size() == dtype.itemsize
+        or torch.bool in (x.dtype, dtype)
+        or x.is_complex()
+        or dtype.is_complex
+    ):
+        return NotImplemented
+    whole_numbers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = x.view(whole_numbers[x.element_size()]).to(torch.int64)
+    narrow = min(x.element_size(), dtype.itemsize)
+    count = max(x.element_size(), dtype.itemsize) // narrow
+    change = _split_bits if narrow == dtype.itemsize else _joined_bits
+    found = change(bits, 8 * narrow, count)
+    return found.to(whole_numbers[dtype.itemsize]).view(dtype)
+
+
+def _split_bits(bits: Tensor, width: int, count: int) -> Tensor:
+    """Each number's parts, the lowest first, along the last dimension."""
+    import torch
+
+    parts = [bits, *(bits >> (width * k) for k in range(1, count))]
+    return (torch.stack(parts, -1) & ((1 << width) - 1)).flatten(-2)
+
+
+def _joined_bits(bits: Tensor, width: int, count: int) -> Tensor:
+    """Numbers of as many neighbours along the last dimension, the lowest first."""
+    parts = (bits & ((1 << width) - 1)).unflatten(-1, (-1, count)).unbind(-1)
+    joined = parts[0]
+    for k in range(1, count):
+        joined = joined | (parts[k] << (width * k))
+    return joined
 
 
 # torch-mlir's own shape function of logaddexp does not broadcast.

@@ -54,7 +54,8 @@ _STEPWISE = frozenset(
     "mvlgamma logsumexp dist renorm grid_sampler_2d grid_sampler_3d grid_sampler_2d_backward grid_sampler_3d_backward "
     "mse_loss mse_loss_backward binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits "
     "soft_margin_loss soft_margin_loss_backward huber_loss_backward glu_backward _log_softmax "
-    "fmod remainder floor_divide _native_batch_norm_legit _native_batch_norm_legit_functional".split()
+    "fmod remainder floor_divide _native_batch_norm_legit _native_batch_norm_legit_functional "
+    "_native_multi_head_attention _transformer_encoder_layer_fwd".split()
 )
 
 # Of these eager rounds the numbers, too.

@@ -28,6 +28,7 @@ _FAMILIES = (
     "elementwise",
     "embedding",
     "embedding_bags",
+    "encoder_layers",
     "error_functions",
     "fourier",
     "fourier_transforms",

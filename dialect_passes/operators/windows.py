@@ -25,9 +25,14 @@ def padded(x: Tensor, dim: int, before: int, after: int, value: float | int | bo
 
 
 def strided(x: Tensor, dim: int, start: int, count: int, step: int) -> Tensor:
-    """`count` elements along `dim`, every `step`-th from `start` on."""
+    """`count` elements along `dim`, every `step`-th from `start` on.
+
+    Of an open size they are gathered: IREE fails with strided slices of it of what a convolution made.
+    """
     import torch
 
+    if step > 1 and not isinstance(x.shape[dim], int):
+        return x.index_select(dim, torch.arange(count, device=x.device) * step + start)
     return torch.ops.aten.slice.Tensor(x, dim, start, start + (count - 1) * step + 1, step)
 
 

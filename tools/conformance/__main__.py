@@ -2,6 +2,7 @@
 
     conformance -o forward.jsonl                            # the middle sample of every operator, forward
     conformance --kind backward -o backward.jsonl
+    conformance --kind just-in-time                         # gradients through torch.compile
     conformance --samples all --batch 16 --resume -o all.jsonl   # an hour; --resume goes on after a stop
     conformance --ops 'fft\\..*' --dtypes complex64 --dynamic
     conformance --target vulkan -o vulkan.jsonl
@@ -28,6 +29,7 @@ from rich.progress import Progress
 from . import judge
 from .cases import (
     DTYPES,
+    GRADIENTS,
     KINDS,
     LAYOUTS,
     Case,
@@ -143,7 +145,7 @@ def _names(ops: str | None) -> list[str]:
 def _dtypes(info: Any, text: str, kind: str) -> list[str]:
     if kind == "errors":
         return ["float32"]
-    if kind == "backward" and not info.supports_autograd:
+    if kind in GRADIENTS and not info.supports_autograd:
         return []
     if text == "first":
         found = first_dtypes(info)
@@ -156,7 +158,7 @@ def _dtypes(info: Any, text: str, kind: str) -> list[str]:
             )
         found = supported_dtypes(info, wanted)
     differentiable = ("float32", "float64", "bfloat16", "float16", "complex64")
-    return [dtype for dtype in found if kind != "backward" or dtype in differentiable]
+    return [dtype for dtype in found if kind not in GRADIENTS or dtype in differentiable]
 
 
 def _jobs(cases: Iterable[Case], batch: int) -> Iterator[Job]:

@@ -1,4 +1,4 @@
-"""What to run: a case is one sample of one operator in one dtype, forward or backward, on one target."""
+"""What to run: a case is one sample of one operator in one dtype, of one kind, on one target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-KINDS = ("forward", "backward", "errors")
+KINDS = ("forward", "backward", "just-in-time", "errors")
+GRADIENTS = ("backward", "just-in-time")
 LAYOUTS = ("contiguous", "strided")
 DTYPES = ("float32", "int64", "bool", "bfloat16", "float16", "float64", "int32", "uint8", "complex64")
 

@@ -11,6 +11,7 @@ import torch
 from pipeline import api
 from pipeline.compiler import compile_program
 from pipeline.errors import InputError, InternalError, UnsupportedError
+from pipeline.just_in_time.counts import apart
 from pipeline.runtime import Executable
 from pipeline.runtime.errors import RuntimeRoomError
 
@@ -49,7 +50,7 @@ def _guarded(case: Case) -> Run | Outcome:
 def _judge_together(runs: list[Run], timeout: float) -> list[tuple[Case, Outcome]]:
     if not runs:
         return []
-    if len(runs) == 1 or isinstance(runs[0].expected, str):
+    if len(runs) == 1 or isinstance(runs[0].expected, str) or runs[0].case.kind == "just-in-time":
         return [(run.case, _judge_alone(run, timeout)) for run in runs]
     results = _run_together(runs, timeout)
     if results is None:
@@ -103,6 +104,8 @@ def _judge_alone(run: Run, timeout: float) -> Outcome:
 
 
 def _result(run: Run, timeout: float) -> Outcome:
+    if run.case.kind == "just-in-time":
+        return _through_torch_compile(run, timeout)
     built = _compiled(
         run.case, run.program, run.arguments, timeout, graph=isinstance(run.program, torch.fx.GraphModule)
     )
@@ -116,6 +119,23 @@ def _result(run: Run, timeout: float) -> Outcome:
     except RuntimeRoomError as error:
         return Outcome(judge.RUNTIME, str(error))
     return _compared(run, actual)
+
+
+def _through_torch_compile(run: Run, timeout: float) -> Outcome:
+    """Forward and backward through the backend. What ran in eager is another status: Dynamo may leave out all."""
+    torch._dynamo.reset()
+    options: Any = {"timeout": timeout, "cache": False}
+    compiled = torch.compile(run.program, backend="pipeline", options=options)
+    try:
+        with apart() as counters, seeded():
+            actual = _flat(run.again(*run.arguments, called=compiled))
+    except Exception as error:
+        return Outcome(judge.FAILURE, f"{type(error).__name__}: {error}")
+    found = _compared(run, actual)
+    left = [*counters.eager, *counters.failures] or ([] if counters.graphs else ["all of it"])
+    if found.status == judge.RIGHT and left:
+        return Outcome(judge.IN_EAGER, ", ".join(left))
+    return found
 
 
 def _compared(run: Run, actual: list[Any]) -> Outcome:

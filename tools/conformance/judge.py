@@ -16,6 +16,7 @@ from .tolerances import WRONG_IN_EAGER, tolerance_of
 Exact = Callable[[], Sequence[Any]]
 
 RIGHT = "right"
+IN_EAGER = "right, partly in eager"
 WRONG_VALUE = "wrong value"
 WRONG_TYPE = "wrong shape or dtype"
 UNSUPPORTED = "unsupported"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -65,17 +66,14 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
 def gradient_program(
     module: OperatorModule, tensors: list[torch.Tensor]
 ) -> tuple[Any, list[torch.Tensor]] | None:
-    """Forward and backward as one graph over (tensors, cotangents), and the cotangents; None without gradients.
+    """Forward and backward as one graph over (tensors, cotangents), and these; None without gradients.
 
     The graph is traced below autograd, as AOTAutograd does, so that it holds the operators of the formulas.
     """
     wanted = differentiable(module, tensors)
-    with torch.enable_grad():
-        outputs = _with_gradient(module(*_leaves(tensors, wanted)))
-    if not outputs:
+    cotangents = _cotangents(module, tensors, wanted)
+    if not cotangents:
         return None
-    generator = torch.Generator().manual_seed(0)
-    cotangents = [torch.randn(output.shape, dtype=output.dtype, generator=generator) for output in outputs]
     step = _step(module, wanted, len(tensors))
     make_traceable()
     # Without the dispatcher composites trace as C++, which looks at values.
@@ -84,15 +82,34 @@ def gradient_program(
     return graph, cotangents
 
 
+def cotangents(module: OperatorModule, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """One for each result that has a gradient, always the same ones."""
+    return _cotangents(module, tensors, differentiable(module, tensors))
+
+
+def _cotangents(
+    module: OperatorModule, tensors: list[torch.Tensor], wanted: list[bool]
+) -> list[torch.Tensor]:
+    with torch.enable_grad():
+        outputs = _with_gradient(module(*_leaves(tensors, wanted)))
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(output.shape, dtype=output.dtype, generator=generator) for output in outputs]
+
+
 def gradients(
-    module: OperatorModule, tensors: list[torch.Tensor], cotangents: list[torch.Tensor]
+    module: OperatorModule,
+    tensors: list[torch.Tensor],
+    cotangents: list[torch.Tensor],
+    called: Callable[..., Any] | None = None,
 ) -> list[Any]:
-    """What the gradient program must give, in eager."""
+    """What the gradient program must give, in eager. called: what runs in place of the module."""
     wanted = differentiable(module, tensors)
-    return list(_step(module, wanted, len(tensors))(*map(fresh, tensors), *cotangents))
+    return list(
+        _step(module if called is None else called, wanted, len(tensors))(*map(fresh, tensors), *cotangents)
+    )
 
 
-def _step(module: OperatorModule, wanted: list[bool], count: int) -> Any:
+def _step(module: Callable[..., Any], wanted: list[bool], count: int) -> Any:
     def step(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         leaves = _leaves(values[:count], wanted)
         with torch.enable_grad():

@@ -10,7 +10,7 @@ import torch
 
 from . import judge
 from .cases import Case, operators, quiet, samples, seeded
-from .programs import OperatorModule, fresh, gradient_program, gradients, strided
+from .programs import OperatorModule, cotangents, fresh, gradient_program, gradients, strided
 
 _LARGEST = 1_000_000
 """Elements; larger samples take minutes and show nothing new."""
@@ -68,7 +68,7 @@ def prepare(case: Case) -> Run | Outcome:
         return Outcome(judge.SKIPPED, f"the sample has more than {_LARGEST} elements")
     if case.dynamic and all(size < 2 for tensor in module.tensors for size in tensor.shape):
         return Outcome(judge.SKIPPED, "the sample has no size to open")
-    return {"forward": _forward, "backward": _backward, "errors": _refused}[case.kind](case, module)
+    return _KINDS[case.kind](case, module)
 
 
 def _forward(case: Case, module: OperatorModule) -> Run | Outcome:
@@ -89,15 +89,33 @@ def _backward(case: Case, module: OperatorModule) -> Run | Outcome:
         return _untraceable(module, error)
     if traced is None:
         return Outcome(judge.SKIPPED, "no result depends on a differentiable argument")
-    graph, cotangents = traced
+    return _differentiated(case, module, *traced)
+
+
+def _just_in_time(case: Case, module: OperatorModule) -> Run | Outcome:
+    try:
+        with seeded():
+            given = cotangents(module, module.tensors)
+    except Exception as error:
+        return Outcome(judge.EAGER, f"{type(error).__name__}: {error}")
+    if not given:
+        return Outcome(judge.SKIPPED, "no result depends on a differentiable argument")
+    return _differentiated(case, module, module, given)
+
+
+def _differentiated(
+    case: Case, module: OperatorModule, program: torch.nn.Module, given: list[torch.Tensor]
+) -> Run:
+    """given: the cotangents. again: with `called`, through that in place of the module."""
+    count = len(module.tensors)
+
+    def again(*values: torch.Tensor, called: Callable[..., Any] | None = None) -> list[torch.Tensor]:
+        return gradients(module, list(values[:count]), list(values[count:]), called)
+
+    arguments = [*map(fresh, module.tensors), *given]
     with seeded():
-        expected = gradients(module, module.tensors, cotangents)
-
-    def again(*values: torch.Tensor) -> list[torch.Tensor]:
-        count = len(module.tensors)
-        return gradients(module, list(values[:count]), list(values[count:]))
-
-    return Run(case, graph, [*map(fresh, module.tensors), *cotangents], expected, again)
+        expected = again(*arguments)
+    return Run(case, program, arguments, expected, again)
 
 
 def _untraceable(module: OperatorModule, error: Exception) -> Outcome:
@@ -123,3 +141,6 @@ def _refused(case: Case, module: OperatorModule) -> Run | Outcome:
         raised = f"{type(error).__name__}: {error}"
         return Run(case, module, list(map(fresh, module.tensors)), raised, module)
     return Outcome(judge.SKIPPED, "eager takes it")
+
+
+_KINDS = {"forward": _forward, "backward": _backward, "just-in-time": _just_in_time, "errors": _refused}

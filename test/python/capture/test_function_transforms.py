@@ -11,8 +11,11 @@ from torch.func import (
     functionalize,
     grad,
     grad_and_value,
+    hessian,
+    jacfwd,
     jacrev,
     jvp,
+    linearize,
     stack_module_state,
     vjp,
     vmap,
@@ -83,6 +86,11 @@ def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
     return (parameters["weight"] @ x + parameters["bias"]).tanh().square().sum()
 
 
+def linearized(x: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    value, derivative = linearize(lambda x: wave(x) * x, x)
+    return value, derivative(tangents[0]), vmap(derivative)(tangents)
+
+
 MODELS = [nn.Linear(4, 2) for _ in range(3)]
 STACKED = stack_module_state(MODELS)
 VECTOR, ROWS = torch.randn(4), torch.randn(3, 4)
@@ -94,6 +102,20 @@ TRANSFORMED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "grad of grad": (grad(lambda x: grad(height)(x).sum()), (VECTOR,)),
     "vjp": (lambda x: vjp(wave, x)[1](x), (VECTOR,)),
     "jvp": (lambda x: jvp(wave, (x,), (x * 2,)), (VECTOR,)),
+    "jacfwd": (jacfwd(lambda x: wave(x) * x), (VECTOR,)),
+    "jacfwd of jacfwd": (jacfwd(jacfwd(lambda x: wave(x) * x)), (VECTOR,)),
+    "jacfwd of jacrev": (jacfwd(jacrev(lambda x: wave(x) * x)), (VECTOR,)),
+    "jacrev of jacfwd": (jacrev(jacfwd(lambda x: wave(x) * x)), (VECTOR,)),
+    "hessian of two arguments": (
+        hessian(lambda a, b: (wave(a) * b**2).sum(), argnums=(0, 1)),
+        (VECTOR, VECTOR + 1),
+    ),
+    "vmap of hessian": (vmap(hessian(height)), (ROWS,)),
+    "vmap of jvp": (
+        lambda x, rows: vmap(lambda row: jvp(lambda x: wave(x) * x, (x,), (row,)))(rows),
+        (VECTOR, ROWS),
+    ),
+    "linearize": (linearized, (VECTOR, ROWS)),
     "jacrev in chunks": (jacrev(wave, chunk_size=2), (VECTOR,)),
     "vmap with in_dims and out_dims": (
         vmap(lambda a, b: (torch.outer(a, b), a.sum()), in_dims=(1, 0), out_dims=(2, 0)),

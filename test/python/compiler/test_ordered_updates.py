@@ -61,3 +61,36 @@ def test_a_part_moves_within_its_tensor():
     compiled = pipeline.compile(model, args=(x,))
     for _ in range(3):
         torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        lambda row: row.cumsum(0),
+        lambda row: row.sort()[0],
+        lambda row: row.flip(0) * row,
+        lambda row: row.softmax(0),
+        lambda row: row.exp() + row[0],
+        lambda row: row.clone(),
+    ],
+)
+def test_rows_computed_from_themselves(operator):
+    def model(x):
+        y = x.clone()
+        for k in range(3):
+            y[k] = operator(y[k])
+        return y, y.sum(0)
+
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(pipeline.compile(model, args=(x,))(x), model(x))
+
+
+def test_a_large_block_that_is_turned_in_place():
+    def model(x):
+        y = x * 2
+        y[:300, :300] = y[:300, :300].T.clone()
+        y[1:] = y[1:] + y[:-1]
+        return y
+
+    x = torch.randn(301, 400, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(pipeline.compile(model, args=(x,))(x), model(x))

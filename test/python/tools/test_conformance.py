@@ -217,3 +217,15 @@ def test_a_fixed_slice_is_right(kind, names):
 def _middle(name: str, kind: str) -> Case:
     (dtype, *_) = first_dtypes(operators()[name])
     return Case(name, dtype, *chosen(len(samples(name, dtype, kind)), 1), kind)
+
+
+@pytest.mark.parametrize("name", ["sin", "nn.functional.layer_norm", "index_select"])
+def test_gradients_just_in_time(name):
+    (record,) = execute([_middle(name, "just-in-time")], 200)
+    assert (record.status, record.message) == (judge.RIGHT, "")
+
+
+def test_what_dynamo_leaves_to_eager_is_not_counted_as_right(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda module, **_: module)
+    (record,) = execute([_middle("sin", "just-in-time")], 200)
+    assert (record.status, record.message) == (judge.IN_EAGER, "all of it")

@@ -29,6 +29,28 @@ def test_types(name: str) -> None:
     torch.testing.assert_close(pipeline.compile(function, args=(x,))(x), function(x), equal_nan=True)
 
 
+def test_bits_as_another_dtype() -> None:
+    """Wider, narrower and of one width."""
+    pairs = [
+        (torch.float32, torch.uint8),
+        (torch.float64, torch.int32),
+        (torch.uint8, torch.float32),
+        (torch.int8, torch.int64),
+        (torch.float16, torch.float64),
+        (torch.int32, torch.bfloat16),
+        (torch.float32, torch.int32),
+    ]
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0)) * 100
+    args = tuple(x.to(given) for given, _ in pairs)
+
+    def view(*args: torch.Tensor) -> list[torch.Tensor]:
+        return [x.view(wanted) for x, (_, wanted) in zip(args, pairs, strict=True)]
+
+    for found, expected in zip(pipeline.compile(view, args=args)(*args), view(*args), strict=True):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
+
+
 def test_matrix_exp_of_half_precision() -> None:
     """Eager's own is far off (1e30 for bfloat16): that of float32 decides."""
     x = torch.randn(3, 3, generator=torch.Generator().manual_seed(0)).div(4).bfloat16()

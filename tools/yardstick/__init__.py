@@ -1,0 +1,1 @@
+"""Small programs of the kinds that PyTorch's own tests try: ``python -m pipeline.tools.yardstick``."""
