@@ -1,4 +1,4 @@
-"""Gives convolutions channels-last images, and what lies between them too (runs in the worker).
+"""Gives convolutions with known weights channels-last images, and what lies between them too (runs in the worker).
 
 The kernels' vectors run along the channels, which are then neighbours in memory. Images stay channels-last through
 elementwise loops, padding, pooling, concatenation and transpositions; they are transposed where others read them.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 from iree.compiler.dialects import arith, linalg, tensor
 
-from .values import is_zeros, static_shape, zeros
+from .values import Constants, is_zeros, static_shape, zeros
 
 _TO_LAST = (0, 2, 3, 1)
 _TO_FIRST = (0, 3, 1, 2)
@@ -24,7 +24,7 @@ _TO_FIRST = (0, 3, 1, 2)
 
 def make_channels_last(function: ir.Operation) -> None:
     """Rewrites the body of `function` in place."""
-    layouts = _Layouts()
+    layouts = _Layouts(Constants(function))
     for op in list(function.regions[0].blocks[0].operations):
         layouts.visit(op.operation)
     layouts.finish()
@@ -33,7 +33,8 @@ def make_channels_last(function: ir.Operation) -> None:
 class _Layouts:
     """The images that are there channels-last, by the value that has them with channels first."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
         self._last: dict[ir.Value, ir.Value] = {}
         self._replaced: list[ir.Operation] = []
 
@@ -65,14 +66,14 @@ class _Layouts:
 
     def _convolution(self, op: ir.Operation) -> ir.Value | None:
         image, weight = list(op.operands)[:2]
-        if not _takes(op):
+        if weight not in self._constants or not _takes(op):
             return None
         factors = [self.last(image), _transposed(weight, (2, 3, 1, 0))]
         return self._started(op, _named(linalg.conv_2d_nhwc_hwcf, op, factors, zeros(_to_last(op))))
 
     def _depthwise(self, op: ir.Operation) -> ir.Value | None:
         image, window = list(op.operands)[:2]
-        if not _takes(op):
+        if window not in self._constants or not _takes(op):
             return None
         factors = [self.last(image), _transposed(window, (1, 2, 0))]
         return self._started(op, _named(linalg.depthwise_conv_2d_nhwc_hwc, op, factors, zeros(_to_last(op))))

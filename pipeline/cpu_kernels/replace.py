@@ -115,6 +115,8 @@ class _Replacer:
         window, start = list(op.operands)[1:]
         if not _is_f32(op) or static_shape(op.results[0].type) is None or not is_zeros(start):
             return
+        if window not in constants:
+            return
         tall, wide, channels = window.type.shape
         steps, dilation = (
             (down, right) for down, right in (_numbers(op, name) for name in ("strides", "dilations"))

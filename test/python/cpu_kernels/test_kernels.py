@@ -251,6 +251,11 @@ NOT_TAKEN = {
 }
 
 
+def test_weights_as_arguments_are_left_to_iree() -> None:
+    check(Calls(lambda x, w: F.conv2d(x, w, padding=1)), (rand(1, 8, 6, 6), rand(9, 8, 3, 3)), set())
+    check(Calls(F.linear), (rand(9, 8), rand(20, 8)), set())
+
+
 @pytest.mark.parametrize("name", NOT_TAKEN)
 def test_what_is_left_to_iree(name: str) -> None:
     layer, x = NOT_TAKEN[name]
