@@ -92,7 +92,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """In the same order in memory, and expanded in the same dimensions."""
     whole = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
     copy = torch.empty_strided(whole.shape, whole.stride(), dtype=tensor.dtype).copy_(whole)
-    return copy.expand(tensor.shape)
+    return copy if whole.shape == tensor.shape else copy.expand(tensor.shape)
 
 
 def _call(function: Callable[..., Any], case: Case, args: tuple[Any, ...], way: str) -> _Effects:
