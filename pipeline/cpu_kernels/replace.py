@@ -21,7 +21,7 @@ from .isa import Tile, VectorUnit
 from .packing import packed, packed_keys, padded
 from .panels import PanelProduct, Steps
 from .replaced import Replaced
-from .values import Constants, is_zeros, row_shape, static_shape
+from .values import Constants, erase_unused, is_zeros, row_shape, static_shape
 from .views import Counts, View, view_of
 
 # What a kernel of attention may keep of scores: a quarter of the stack that IREE is told to allow.
@@ -147,7 +147,7 @@ class _Replacer:
             name = f"attention_{heads}x{found.counts[-1]}x{keys}x{width}"
             made = self._call(self._symbol(name, text), operands, op.results[0].type)
         op.results[0].replace_all_uses_with(made)
-        op.erase()
+        erase_unused(op)
 
     def _dispatch(self, name: str, text: str, factors: list[ir.Value], result: Replaced) -> None:
         """Calls the kernel in the place of the operation and its epilogue."""

@@ -58,4 +58,17 @@ class Constants:
         return value in self._known
 
 
+def erase_unused(op: ir.Operation) -> None:
+    """Erases `op`, whose results nobody reads, and what is computed for it alone."""
+    block, left = op.block, [op]
+    while left:
+        last = left.pop()
+        owners = [value.owner.operation for value in last.operands if not isinstance(value.owner, ir.Block)]
+        last.erase()
+        for owner in dict.fromkeys(owners):
+            used = any(True for result in owner.results for _ in result.uses)
+            if owner not in left and owner.block == block and owner.name.startswith(_PURE) and not used:
+                left.append(owner)
+
+
 _PURE = ("linalg.", "tensor.", "arith.")

@@ -126,6 +126,19 @@ def test_nan_and_infinity() -> None:
     check(model, (x, x), {"product"})
 
 
+def test_far_out() -> None:
+    """Activations of numbers where exponentials overflow or vanish."""
+    layer = nn.Linear(16, 16, bias=False)
+    nn.init.eye_(layer.weight)
+    x = torch.cat([torch.linspace(-120, 120, 80), torch.linspace(-12, 12, 80)]).reshape(10, 16)
+
+    def run(layer: nn.Module, x: Tensor) -> list[Tensor]:
+        uses = (F.gelu, F.silu, torch.sigmoid, torch.tanh, torch.exp, lambda y: F.gelu(y, approximate="tanh"))
+        return [use(layer(x + 0.0 * i)) for i, use in enumerate(uses)]
+
+    check(Calls(run, layer), (x,), {"product"})
+
+
 CONVOLUTIONS = {
     "3x3": (nn.Conv2d(5, 24, 3, padding=1), (2, 5, 13, 11)),
     "stride": (nn.Conv2d(16, 33, 3, stride=2, padding=1), (1, 16, 9, 14)),
@@ -232,6 +245,42 @@ def test_causal_attention() -> None:
         return F.scaled_dot_product_attention(q, q * 2, q + 1, is_causal=True)
 
     check(Calls(run), (rand(1, 2, 33, 16),), {"attention"})
+
+
+def softmax_by_hand(scores: Tensor, most: Tensor, total_over: int = -1) -> Tensor:
+    exponentials = torch.exp(scores - most)
+    return exponentials / exponentials.sum(total_over, keepdim=True)
+
+
+NO_SOFTMAX: dict[str, Callable[[Tensor], Tensor]] = {
+    "maxima of columns": lambda s: softmax_by_hand(s, s.amax(-2, keepdim=True)),
+    "maxima of rows, read by columns": lambda s: softmax_by_hand(s, s.amax(-1)[:, None]),
+    "sums of columns": lambda s: softmax_by_hand(s, s.amax(-1, keepdim=True), -2),
+    "sums of rows, read by columns": lambda s: (
+        torch.exp(s - s.amax(-1, keepdim=True)) / torch.exp(s - s.amax(-1, keepdim=True)).sum(-1)[:, None]
+    ),
+    "other maxima": lambda s: softmax_by_hand(s, s.abs().amax(-1, keepdim=True)),
+    "the other way round": lambda s: softmax_by_hand(s.amax(-1, keepdim=True), s),
+    "upside down": lambda s: 1 / softmax_by_hand(s, s.amax(-1, keepdim=True)),
+    "turned": lambda s: torch.softmax(s, -1).mT,
+}
+
+
+def test_what_looks_like_attention() -> None:
+    """Square scores, so that sizes tell nothing."""
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        return [use((q + i) @ k.mT) @ v for i, use in enumerate(NO_SOFTMAX.values())]
+
+    args = tuple(rand(2, 9, width) * 0.3 for width in (16, 16, 8))
+    check(Calls(run), args, set())
+
+
+def test_attention_with_nan_and_infinity() -> None:
+    q, k, v = rand(1, 2, 17, 16), rand(1, 2, 33, 16), rand(1, 2, 33, 8)
+    q[0, 0, 1, 2], q[0, 1, 3, 4], k[0, 1, 5, 6] = float("nan"), float("inf"), -float("inf")
+    v[0, 0, 7, 3] = float("nan")
+    check(Calls(F.scaled_dot_product_attention), (q, k, v), {"attention"})
 
 
 def test_scores_that_others_read() -> None:
