@@ -48,7 +48,10 @@ _DISPATCHES = "dispatches"
 # What stands behind a barrier and depends on nothing is kept from call to call else, while others work in its memory.
 _NOTHING_KEPT = "--iree-opt-const-expr-hoisting=false"
 
-# What `joined_reductions` finds.
+# What `batched_broadcasts` finds.
+_NO_DATA_TILING = "--iree-opt-data-tiling=false"
+
+# What `joined_reductions` and `turned_reductions` find.
 _LITTLE_FUSION = "--iree-dispatch-creation-enable-aggressive-fusion=false"
 
 # Never a silent change of precision: IREE demotes f64 to f32 unless told.
@@ -142,7 +145,8 @@ class _Build:
         self._module: Any = None
         self._key: str | None = None
         self._threads_apart = False
-        self._joins_open_sizes = False
+        self._fuses_wrongly = False
+        self._multiplies_broadcasts = False
 
     @property
     def _lowering_limits(self) -> child.Limits:
@@ -293,7 +297,8 @@ class _Build:
                 )
             if "refused" in result:
                 raise InputError(result["refused"])
-            self._joins_open_sizes = result["joins_open_sizes"]
+            self._fuses_wrongly = result["fuses_wrongly"]
+            self._multiplies_broadcasts = result["multiplies_broadcasts"]
 
     def _uses_kernels(self, step: Step) -> bool:
         return step.kernels and CPU_KERNELS not in self._options.disable_passes
@@ -447,8 +452,10 @@ class _Build:
             command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
         if self._threads_apart:
             command.append(_NOTHING_KEPT)
-        if self._joins_open_sizes:
+        if self._fuses_wrongly:
             command.append(_LITTLE_FUSION)
+        if self._multiplies_broadcasts:
+            command.append(_NO_DATA_TILING)
         if inline is not None:
             command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
             command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")

@@ -146,9 +146,11 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     """linalg to the IREE module, with the manifest inside."""
     from iree.compiler import ir
 
+    from pipeline.batched_broadcasts import multiplies_broadcasts
     from pipeline.function_definitions import DefinitionError
     from pipeline.iree_module import to_iree_module
     from pipeline.joined_reductions import joins_open_sizes
+    from pipeline.turned_reductions import reads_turned
 
     start = time.perf_counter()
     with ir.Context() as context:
@@ -164,8 +166,11 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             # They hold paths of this machine, and would reach the artifact.
             module = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
         _write(folder / "iree.mlirbc", module)
-        joins = joins_open_sizes(module)
-    return {"joins_open_sizes": joins, "seconds": {"iree": time.perf_counter() - start}}
+        found = {
+            "fuses_wrongly": joins_open_sizes(module) or reads_turned(module),
+            "multiplies_broadcasts": multiplies_broadcasts(module),
+        }
+    return {**found, "seconds": {"iree": time.perf_counter() - start}}
 
 
 def _shared_threads(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
