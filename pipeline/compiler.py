@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import tempfile
 import time
@@ -17,14 +16,15 @@ from typing import Any
 from pipeline.dialect_passes.custom_operators.errors import CustomOperatorError
 from pipeline.runtime import Artifact, examples, weights
 from pipeline.runtime.artifact import read_manifest
-from pipeline.runtime.manifest import WEIGHTS_SCOPE, EntryPoint, Manifest, TensorSpec, WeightsInfo
+from pipeline.runtime.manifest import EntryPoint, Manifest, TensorSpec, WeightsInfo
 from pipeline.runtime.tensors import to_numpy
 
-from . import child, reproducer, shape_libraries
+from . import child, iree_command, reproducer, shape_libraries
 from .cache import Cache
 from .custom_calls import CustomLowerings, lowering_notes
 from .errors import InputError, InternalError, UnsupportedError
 from .importer import import_program
+from .iree_command import Repairs
 from .just_in_time import counts
 from .open_size_failures import advice, refuse_open_sizes
 from .probe import find_unsupported, has_unknown
@@ -41,28 +41,6 @@ from .user_decompositions import UserDecompositions
 INLINE_BYTES = 4 << 20
 
 _LOWERING_SECONDS = 300.0
-
-# Where IREE leaves its dispatches for Vulkan, to be checked.
-_DISPATCHES = "dispatches"
-
-# What stands behind a barrier and depends on nothing is kept from call to call else, while others work in its memory.
-_NOTHING_KEPT = "--iree-opt-const-expr-hoisting=false"
-
-# What `batched_broadcasts` finds.
-_NO_DATA_TILING = "--iree-opt-data-tiling=false"
-
-# What `joined_reductions` and `turned_reductions` find.
-_LITTLE_FUSION = "--iree-dispatch-creation-enable-aggressive-fusion=false"
-
-# Never a silent change of precision: IREE demotes f64 to f32 unless told.
-_ALWAYS = (
-    "--iree-input-demote-f64-to-f32=false",
-    "--iree-vm-bytecode-module-strip-source-map=true",
-    "--iree-vm-bytecode-module-strip-debug-ops=true",
-    "--iree-opt-strip-assertions=false",
-    # Object files of kernels lie beside the module.
-    "--iree-hal-executable-object-search-path=.",
-)
 
 
 @dataclass(frozen=True)
@@ -144,9 +122,7 @@ class _Build:
         self._command: list[str] = []
         self._module: Any = None
         self._key: str | None = None
-        self._threads_apart = False
-        self._fuses_wrongly = False
-        self._multiplies_broadcasts = False
+        self._repairs = Repairs()
 
     @property
     def _lowering_limits(self) -> child.Limits:
@@ -284,8 +260,8 @@ class _Build:
             "task": "iree",
             "manifest": manifest.to_json(),
             "definitions": self._definitions(step),
-            "for_shaders": _is_for_vulkan(step),
-            "threads_apart": self._threads_apart,
+            "for_shaders": iree_command.is_for_vulkan(step),
+            "threads_apart": self._repairs.threads_apart,
             "cpu_features": list(manifest.targets[0]["features"]) if self._uses_kernels(step) else None,
             "locations": self._options.locations,
         }
@@ -297,8 +273,7 @@ class _Build:
                 )
             if "refused" in result:
                 raise InputError(result["refused"])
-            self._fuses_wrongly = result["fuses_wrongly"]
-            self._multiplies_broadcasts = result["multiplies_broadcasts"]
+            self._repairs = replace(self._repairs, **result["repairs"])
 
     def _uses_kernels(self, step: Step) -> bool:
         return step.kernels and CPU_KERNELS not in self._options.disable_passes
@@ -393,17 +368,17 @@ class _Build:
         for i, step in enumerate(self._ladder):
             if i:
                 self._make_iree_module(step)
-            shutil.rmtree(self._folder / _DISPATCHES, ignore_errors=True)
+            shutil.rmtree(self._folder / iree_command.DISPATCHES, ignore_errors=True)
             self._command = self._iree_command(step, inline)
             outcome = child.run(self._command, self._folder, self._options.limits)
-            if outcome.problem is None and not _complains(outcome.output):
+            if outcome.problem is None and not iree_command.complains(outcome.output):
                 return
             if outcome.problem is None:
                 raise InputError(f"iree-compile ignored an option: {_tail(outcome.output)}")
             failures.append(f"{step.name}: {outcome.problem}\n{_tail(outcome.output)}")
             if outcome.timed_out:
                 raise InternalError("iree-compile did not end:\n" + failures[-1])
-            if _refuses_options(outcome.output):
+            if iree_command.refuses_options(outcome.output):
                 raise InputError(f"iree-compile refuses an option: {_tail(outcome.output)}")
         text = "iree-compile failed with every option set:\n" + "\n".join(failures)
         error = InternalError(text + advice(self._program))
@@ -422,7 +397,7 @@ class _Build:
 
     def _keep_threads_apart(self, inline: Path | None) -> None:
         """Compiles again what came out with threads that read each other's results."""
-        self._threads_apart = True
+        self._repairs = replace(self._repairs, threads_apart=True)
         self._make_iree_module(self._ladder[0])
         self._climb(inline)
         found = self._shared_threads()
@@ -434,32 +409,16 @@ class _Build:
 
     def _shared_threads(self) -> list[str]:
         """What threads of Vulkan shaders read of each other in the program that was compiled last."""
-        if not (self._folder / _DISPATCHES).exists():
+        if not (self._folder / iree_command.DISPATCHES).exists():
             return []
-        job = {"task": "shared_threads", "dispatches": _DISPATCHES}
+        job = {"task": "shared_threads", "dispatches": iree_command.DISPATCHES}
         result = child.run_job(self._folder, job, self._options.limits)
         if isinstance(result, child.Outcome):
             raise InternalError(f"checking the shaders failed: {result.problem}\n{_tail(result.output)}")
         return result["found"]
 
     def _iree_command(self, step: Step, inline: Path | None) -> list[str]:
-        # Alternatives are one device; the flag given twice would mean two devices at once.
-        command = [iree_compile(), "iree.mlirbc", "-o", "module.vmfb"]
-        command.append("--iree-hal-target-device=" + ",".join(target.hal_device for target in step.targets))
-        command += [option for target in step.targets for option in target.options]
-        command += [*_ALWAYS, *step.options]
-        if _is_for_vulkan(step):
-            command.append(f"--iree-hal-dump-executable-configurations-to={_DISPATCHES}")
-        if self._threads_apart:
-            command.append(_NOTHING_KEPT)
-        if self._fuses_wrongly:
-            command.append(_LITTLE_FUSION)
-        if self._multiplies_broadcasts:
-            command.append(_NO_DATA_TILING)
-        if inline is not None:
-            command.append(f"--iree-parameter-import={WEIGHTS_SCOPE}={inline.name}")
-            command.append(f"--iree-parameter-import-maximum-size={inline.stat().st_size}")
-        return [*command, *self._options.iree_args]
+        return [*iree_command.command(step, self._repairs, inline), *self._options.iree_args]
 
     def text(self, stage: str, locations: bool) -> str:
         """The module after `stage` as text."""
@@ -500,24 +459,8 @@ def _versions() -> dict[str, str]:
     return {name: version(package) for name, package in packages.items()}
 
 
-def _is_for_vulkan(step: Step) -> bool:
-    return any(target.device == "vulkan" for target in step.targets)
-
-
 def _read(path: Path) -> str:
     return path.read_text() if path.exists() else ""
-
-
-def _refuses_options(output: str) -> bool:
-    return (
-        "Unknown command line argument" in output
-        or re.search(r"iree-compile: for the --\S+ option", output) is not None
-    )
-
-
-def _complains(output: str) -> bool:
-    """A preprocessing pipeline that iree-compile cannot parse is an error on screen, and status 0."""
-    return re.search(r"(?m)^ERROR: |: error: ", output) is not None
 
 
 def _tail(text: str, lines: int = 12) -> str:

@@ -166,11 +166,11 @@ def _iree(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             # They hold paths of this machine, and would reach the artifact.
             module = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
         _write(folder / "iree.mlirbc", module)
-        found = {
+        repairs = {
             "fuses_wrongly": joins_open_sizes(module) or reads_turned(module),
             "multiplies_broadcasts": multiplies_broadcasts(module),
         }
-    return {**found, "seconds": {"iree": time.perf_counter() - start}}
+    return {"repairs": repairs, "seconds": {"iree": time.perf_counter() - start}}
 
 
 def _shared_threads(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
