@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from .blocks import Block
 from .epilogues import Epilogue
+from .even_blocks import EvenBlocks
 from .isa import Tile, VectorUnit
 from .views import Indices, Shape
 from .writing import Columns, Results, Work, executable
@@ -79,20 +80,17 @@ class _Writer:
         )
         self._vector = f"vector<{own.unit.lanes}xf32>"
         rows = own.counts[-1]
-        self._blocks = -(-rows // own.tile.rows)
-        self._rows = -(-rows // self._blocks)
-        self._tall = rows - self._blocks * (self._rows - 1)
-        self._per_chunk = max(1, _CHUNK // self._rows)
+        self._blocks = EvenBlocks(rows, own.tile.rows)
         self._padded = own.panels * own.panel
-        self._row = f"memref<{self._rows}x{self._padded}xf32>"
+        self._row = f"memref<{self._blocks.height}x{self._padded}xf32>"
         self._queries = f"memref<{own.heads * rows * own.width}xf32>"
         self._keys = f"memref<{own.heads * own.panels}x{own.width}x{own.panel}xf32>"
         self._values = f"memref<{own.heads * own.keys}x{own.values}xf32>"
 
     def text(self, symbol: str) -> str:
         """The whole."""
-        lines = [*self._bind(), *self._chunk()]
-        workgroups = (-(-self._blocks // self._per_chunk), self._own.heads)
+        lines = [*self._bind(), *self._blocks.chunk_loops(_CHUNK, self._index, self._block)]
+        workgroups = (self._blocks.chunks(_CHUNK), self._own.heads)
         own = self._own
         rows = own.heads * own.counts[-1]
         operations = 2 * rows * own.keys * (own.width + own.values)
@@ -132,42 +130,17 @@ class _Writer:
             rest = f"%headq{i}"
         return lines
 
-    def _chunk(self) -> list[str]:
-        """The blocks of rows of one workgroup."""
-        lines = [
-            f"%first = arith.muli %chunk, {self._index(self._per_chunk)} : index",
-            f"%next = arith.addi %first, {self._index(self._per_chunk)} : index",
-            f"%last = arith.minsi %next, {self._index(self._blocks)} : index",
-            f"%talllast = arith.minsi %last, {self._index(self._tall)} : index",
-            *self._loop("%first", "%talllast", self._rows, "t"),
-        ]
-        if self._tall < self._blocks:
-            lines.append(f"%shortfirst = arith.maxsi %first, {self._index(self._tall)} : index")
-            lines += self._loop("%shortfirst", "%last", self._rows - 1, "s")
-        return lines
-
-    def _loop(self, first: str, last: str, rows: int, prefix: str) -> list[str]:
-        """Blocks of one height."""
+    def _block(self, rows: int, prefix: str) -> list[str]:
+        """So many rows: their scores, the softmax of those, and what it makes of the values."""
         own = f"%{prefix}"
-        skipped = 0 if rows == self._rows else self._tall
-        lines = [
-            f"scf.for {own}block = {first} to {last} step {self._index(1)} {{",
-            f"{own}before = arith.muli {own}block, {self._index(rows)} : index",
-            f"{own}start = arith.addi {own}before, {self._index(skipped)} : index",
-        ]
+        lines: list[str] = []
         for r in range(rows):
             lines += [
                 f"{own}row{r} = arith.addi {own}start, {self._index(r)} : index",
                 f"{own}query{r} = arith.addi %firstrow, {own}row{r} : index",
                 f"{own}from{r} = arith.muli {own}query{r}, {self._index(self._own.width)} : index",
             ]
-        return [
-            *lines,
-            *self._score(rows, prefix),
-            *self._softmax(rows, prefix),
-            *self._sum(rows, prefix),
-            "}",
-        ]
+        return [*lines, *self._score(rows, prefix), *self._softmax(rows, prefix), *self._sum(rows, prefix)]
 
     def _score(self, rows: int, prefix: str) -> list[str]:
         """The rows' scores, panel by panel."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 from iree.compiler.dialects import arith, linalg, tensor
 
-from .values import Constants, is_zeros, static_shape, zeros
+from .values import Constants, is_made_by, is_zeros, static_shape, zeros
 
 _TO_LAST = (0, 2, 3, 1)
 _TO_FIRST = (0, 3, 1, 2)
@@ -84,13 +84,13 @@ class _Layouts:
         if is_zeros(start):
             return sums
         dims = [ir.AffineExpr.get_dim(i) for i in range(4)]
-        if start.owner.name == "linalg.broadcast" and list(start.owner.attributes["dimensions"]) == [0, 2, 3]:
+        if is_made_by(start, "linalg.broadcast") and list(start.owner.attributes["dimensions"]) == [0, 2, 3]:
             return _added(sums, start.owner.operands[0], ir.AffineMap.get(4, 0, dims[3:]))
         return _added(sums, self.last(start), ir.AffineMap.get(4, 0, dims))
 
     def _pooling(self, op: ir.Operation) -> ir.Value | None:
         image, window, start = op.operands
-        if static_shape(op.results[0].type) is None or start.owner.name != "linalg.fill":
+        if static_shape(op.results[0].type) is None or not is_made_by(start, "linalg.fill"):
             return None
         empty = tensor.empty(_sizes(_to_last(op)), _to_last(op).element_type)
         filled = linalg.fill(start.owner.operands[0], outs=[empty])
@@ -199,7 +199,7 @@ def _is_elementwise_on_images(op: ir.Operation) -> bool:
 
 
 def _is_image(value: ir.Value, map_: ir.AffineMap) -> bool:
-    return map_ == ir.AffineMap.get_identity(4) and value.owner.name not in ("tensor.empty", "linalg.fill")
+    return map_ == ir.AffineMap.get_identity(4) and not is_made_by(value, "tensor.empty", "linalg.fill")
 
 
 def _new_loops() -> ir.AffineMap:

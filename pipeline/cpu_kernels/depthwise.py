@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from .epilogues import Epilogue
+from .even_blocks import EvenBlocks
 from .isa import VectorUnit
 from .views import Indices, Shape, View
 from .writing import Columns, Results, Work, executable
@@ -49,16 +50,13 @@ class _Writer:
         self._channels = convolution.shape.columns
         self._results = Results(convolution.shape, convolution.unit, epilogue, self._index)
         self._vector = f"vector<{convolution.unit.lanes}xf32>"
-        # As even as can be: the first blocks have `_wide` pixels, the others one less.
-        self._blocks = -(-self._row // _PIXELS[convolution.unit.registers])
-        self._wide = -(-self._row // self._blocks)
-        self._many = self._row - self._blocks * (self._wide - 1)
+        self._blocks = EvenBlocks(self._row, _PIXELS[convolution.unit.registers])
 
     def text(self, symbol: str) -> str:
         """The whole: a workgroup takes a row of pixels."""
-        lines = [*self._bind(), *self._border(), *self._blocks_of(0, self._many, self._wide, "w")]
-        if self._many < self._blocks:
-            lines += self._blocks_of(self._many, self._blocks, self._wide - 1, "n")
+        zero, count = self._index(0), self._index(self._blocks.count)
+        blocks = self._blocks.loops(zero, count, self._index, self._block)
+        lines = [*self._bind(), *self._border(), *blocks]
         workgroups = (self._rows, self._batch)
         window = math.prod(self._own.window)
         operations = 2 * self._own.shape.rows * self._channels * window
@@ -105,20 +103,16 @@ class _Writer:
         tall, wide = self._own.window
         return f"memref<{tall * wide * self._channels}xf32>"
 
-    def _blocks_of(self, first: int, last: int, pixels: int, prefix: str) -> list[str]:
-        """Blocks of so many neighbouring pixels, for all channels."""
+    def _block(self, pixels: int, prefix: str) -> list[str]:
+        """So many neighbouring pixels, for all channels."""
         index, own = self._index, f"%{prefix}"
         columns, [channels] = self._results.columns(f"{prefix}c", f"{own}channel", 1)
         return [
-            f"scf.for {own}block = {index(first)} to {index(last)} step {index(1)} {{",
-            f"{own}before = arith.muli {own}block, {index(pixels)} : index",
-            f"{own}x = arith.addi {own}before, {index(first)} : index",
-            f"{own}right = arith.muli {own}x, {index(self._own.steps[1] * self._own.image.strides[2])} : index",
+            f"{own}right = arith.muli {own}start, {index(self._own.steps[1] * self._own.image.strides[2])} : index",
             f"{own}left = arith.addi %corner, {own}right : index",
             self._channel_loop(f"{own}channel"),
             *columns,
             *self._sums(pixels, prefix, channels),
-            "}",
             "}",
         ]
 
@@ -130,7 +124,7 @@ class _Writer:
             lines += text
         for p in range(pixels):
             x = f"%{prefix}p{p}"
-            lines.append(f"{x} = arith.addi %{prefix}x, {self._index(p)} : index")
+            lines.append(f"{x} = arith.addi %{prefix}start, {self._index(p)} : index")
             lines += self._results.row(["%n", "%y", x], [sums[p]], [channels], f"{prefix}r{p}")
         return lines
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from .blocks import Block
 from .epilogues import Epilogue
+from .even_blocks import EvenBlocks
 from .isa import Tile, VectorUnit
 from .views import Indices, Row, Shape, View
 from .writing import Columns, Results, Work, executable
@@ -74,12 +75,7 @@ class _Writer:
         self._results = Results(product.shape, product.unit, epilogue, self._index)
         self._columns: list[Columns] = []
         self._panels = f"memref<{product.panels}x{product.depth}x{product.width}xf32>"
-        # Blocks of rows are as even as can be: the first ones have `_rows` rows, the others one less.
-        height = product.shape.rows if not product.shape.is_open else product.tile.rows
-        self._blocks = -(-height // product.tile.rows)
-        self._rows = -(-height // self._blocks)
-        self._tall = height - self._blocks * (self._rows - 1)
-        self._per_chunk = max(1, _CHUNK // self._rows)
+        self._blocks = EvenBlocks(product.shape.rows, product.tile.rows)
 
     def text(self, symbol: str) -> str:
         """The whole."""
@@ -89,7 +85,7 @@ class _Writer:
             workgroups = (product.panels, _CHUNK)
             return executable(symbol, self._bindings, workgroups, [*self._index.lines(), *lines], None)
         lines = [*self._bind(), *self._chunk()]
-        workgroups = (product.panels, -(-self._blocks // self._per_chunk))
+        workgroups = (product.panels, self._blocks.chunks(_CHUNK))
         operations = 2 * product.shape.rows * product.depth * product.shape.columns
         tensors = (
             (product.left.size or 0) + product.panels * product.depth * product.width + self._results.size
@@ -118,29 +114,7 @@ class _Writer:
         if border:
             is_first = f"%isfirst = arith.cmpi eq, %chunk, {self._index(0)} : index"
             border = [is_first, "scf.if %isfirst {", *border, "}"]
-        lines = [
-            *border,
-            f"%first = arith.muli %chunk, {self._index(self._per_chunk)} : index",
-            f"%next = arith.addi %first, {self._index(self._per_chunk)} : index",
-            f"%last = arith.minsi %next, {self._index(self._blocks)} : index",
-            f"%talllast = arith.minsi %last, {self._index(self._tall)} : index",
-            *self._loop("%first", "%talllast", self._rows, "t"),
-        ]
-        if self._tall < self._blocks:
-            lines.append(f"%shortfirst = arith.maxsi %first, {self._index(self._tall)} : index")
-            lines += self._loop("%shortfirst", "%last", self._rows - 1, "s")
-        return lines
-
-    def _loop(self, first: str, last: str, rows: int, prefix: str) -> list[str]:
-        """Blocks of one height."""
-        skipped = 0 if rows == self._rows else self._tall
-        start = f"%{prefix}start"
-        lines = [
-            f"scf.for %{prefix}block = {first} to {last} step {self._index(1)} {{",
-            f"%{prefix}before = arith.muli %{prefix}block, {self._index(rows)} : index",
-            f"{start} = arith.addi %{prefix}before, {self._index(skipped)} : index",
-        ]
-        return [*lines, *self._block(rows, prefix), "}"]
+        return [*border, *self._blocks.chunk_loops(_CHUNK, self._index, self._block)]
 
     def _open_chunk(self) -> list[str]:
         """Blocks of the greatest height that the workgroup's rows allow; the last one ends with them."""

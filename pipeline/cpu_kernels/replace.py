@@ -79,10 +79,8 @@ class _Replacer:
             self._dispatch("product" + _sizes(product), text, factors, result)
 
     def _convolution(self, op: ir.Operation, constants: Constants) -> None:
-        weight, start = list(op.operands)[1:]
-        if not _is_f32(op) or static_shape(op.results[0].type) is None or not is_zeros(start):
-            return
-        if weight not in constants:
+        weight = op.operands[1]
+        if not _is_convolution(op, constants):
             return
         result = Replaced(op, tuple(op.results[0].type.shape[:3]))
         with ir.InsertionPoint(result.place), op.location:
@@ -112,10 +110,8 @@ class _Replacer:
         )
 
     def _depthwise(self, op: ir.Operation, constants: Constants) -> None:
-        window, start = list(op.operands)[1:]
-        if not _is_f32(op) or static_shape(op.results[0].type) is None or not is_zeros(start):
-            return
-        if window not in constants:
+        window = op.operands[1]
+        if not _is_convolution(op, constants):
             return
         tall, wide, channels = window.type.shape
         steps, dilation = (
@@ -198,6 +194,12 @@ def _sizes(product: PanelProduct) -> str:
     """Rows, depth and columns, for the name of a kernel."""
     rows = "open" if product.shape.is_open else product.shape.rows
     return f"_{rows}x{product.depth}x{product.shape.columns}"
+
+
+def _is_convolution(op: ir.Operation, constants: Constants) -> bool:
+    """Whether `op` is one of float32 by weights, whose sizes are known and whose sums begin with zeros."""
+    known = static_shape(op.results[0].type) is not None
+    return known and _is_f32(op) and op.operands[1] in constants and is_zeros(op.operands[2])
 
 
 def _is_f32(op: ir.Operation) -> bool:

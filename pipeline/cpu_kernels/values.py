@@ -23,12 +23,17 @@ def row_shape(type_: ir.Type, counts: Counts) -> Counts | None:
     return static_shape(type_)
 
 
+def is_made_by(value: ir.Value, *names: str) -> bool:
+    """Whether `value` is the result of an operation of one of these names."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name in names
+
+
 def is_zeros(value: ir.Value) -> bool:
     """Whether `value` is a tensor filled with 0.0."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.fill":
+    if not is_made_by(value, "linalg.fill"):
         return False
-    filled = value.owner.operands[0].owner
-    return not isinstance(filled, ir.Block) and filled.name == "arith.constant" and _is_zero(filled)
+    filled = value.owner.operands[0]
+    return is_made_by(filled, "arith.constant") and _is_zero(filled.owner)
 
 
 def _is_zero(constant: ir.Operation) -> bool:
